@@ -79,6 +79,8 @@
      Location and scale stand earlier in the list, and the scale has a kind that keeps it positive; the block
      itself is real (GPUMC_UNBOUNDED): model the logarithm of what is positive. .centring forces a form, and
      GPUMC_CENTRED that of a location that belongs to no hierarchy itself.
+     Blocks of one size may be known to data together, as intercepts and slopes of a covariate far from 0 are:
+     warm-up finds out, and gives every group coordinates of its own.
      Correlated blocks of one size (intercepts, slopes): K blocks name an earlier K x K block, .factor = "L",
      the first its first row. The density adds, for every element, gpumc_multi_normal_cholesky_lpdf of the K
      numbers (theta - location) / scale about 0 with factor L, less the K log scales, and for L
@@ -7256,8 +7258,9 @@ static int gpumc__walk_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
     const size_t n = gpumc__nth_size(m, gpumc__find_param(m, i, p->location));
     size_t stride, k = 0;
     const size_t length = gpumc__walk_length(p, size, &stride);
+    if (!p->walk_dim || !p->location) return 0;
     while (k < size && (k / stride % length == 0 || (index ? index[k] == index[k - stride] : n == 1))) k++;
-    return GPUMC__WRONG(p->location && k < size, "elements %.0f and %.0f, of one walk, have two locations, "
+    return GPUMC__WRONG(k < size, "elements %.0f and %.0f, of one walk, have two locations, "
                         "and only that of its first element counts; give location_index one value a walk",
                         (double)k - (double)stride, (double)k);
 }

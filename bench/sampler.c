@@ -404,8 +404,9 @@ static int bench_groups(size_t n_seeds, const char *models, const char *forms)
 
 /* An intercept and two slopes of every group, correlated by 0.8; non-centred is what Stan's users write. */
 enum { VARYING = 3, MOST_LINES = 200, MOST_LINE_ROWS = 8000 };
-typedef struct lines_case { const char *name; size_t groups, each; } lines_case;
-static const lines_case lines_cases[] = { { "30x5", 30, 5 }, { "100x10", 100, 10 }, { "200x40", 200, 40 } };
+typedef struct lines_case { const char *name; size_t groups, each; double middle; } lines_case;  /* of covariates */
+static const lines_case lines_cases[] = { { "30x5", 30, 5, 0 }, { "100x10", 100, 10, 0 },
+    { "200x40", 200, 40, 0 }, { "100x10, raw", 100, 10, 10 } };
 typedef struct lines {
     size_t n_groups, n_rows, group[MOST_LINE_ROWS], which[VARYING][MOST_LINES];
     double columns[VARYING][MOST_LINE_ROWS];           /* y, and what the slopes go with */
@@ -436,8 +437,8 @@ static void lines_make(lines *l, const lines_case *c)
             theta[k] = 1 + (double)k + 0.7 * (sqrt(0.8) * common + sqrt(0.2) * gpumc_rng_normal(&rng));
         for (size_t i = j * c->each; i < (j + 1) * c->each; i++) {
             l->group[i] = j;
-            l->columns[1][i] = gpumc_rng_normal(&rng);
-            l->columns[2][i] = gpumc_rng_normal(&rng);
+            l->columns[1][i] = c->middle + gpumc_rng_normal(&rng);
+            l->columns[2][i] = c->middle + gpumc_rng_normal(&rng);
             l->columns[0][i] = theta[0] + theta[1] * l->columns[1][i] + theta[2] * l->columns[2][i]
                 + gpumc_rng_normal(&rng);
         }

@@ -13,19 +13,19 @@
    Output: (times differ from run to run, last digits between compilers)
 
    water boils at 190 F: pressure 19.05 inches, 90 % between 18.90 and 19.20
-   water boils at 200 F: pressure 23.38 inches, 90 % between 23.22 and 23.54
-   water boils at 210 F: pressure 28.72 inches, 90 % between 28.51 and 28.93
-   elpd_loo 0.5, standard error 8.7, largest Pareto k 0.31
+   water boils at 200 F: pressure 23.39 inches, 90 % between 23.22 and 23.54
+   water boils at 210 F: pressure 28.71 inches, 90 % between 28.50 and 28.93
+   elpd_loo 0.4, standard error 8.7, largest Pareto k 0.38
    regression: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
-   step size 0.748, low-rank metric, 0 divergences
-   sampler MAMS: the metric fits: variance to metric 1.11, E-BFMI 0.94, trees span 3.4
+   step size 0.788, low-rank metric, 0 divergences
+   sampler MAMS: the metric fits: variance to metric 1.19, E-BFMI 1.07, trees span 3.3
                mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   alpha   -0.22084    0.00080    0.03774   -0.28172   -0.22054   -0.15950      2312      2165   1.001
-   beta     0.89144    0.00015    0.00688    0.88025    0.89141    0.90259      2254      2381   1.001
-   sigma    0.13794    0.00082    0.03896    0.08647    0.13135    0.21228      2309      2611   1.002
+   alpha   -0.22045    0.00082    0.03814   -0.28191   -0.22035   -0.15779      2220      2186   1.000
+   beta     0.89127    0.00015    0.00700    0.87980    0.89135    0.90252      2167      2085   1.002
+   sigma    0.13857    0.00091    0.04017    0.08657    0.13165    0.21466      2045      2204   1.001
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=11025 divergences=0 warmup_s=0.0032 sampling_s=0.0073
+   gradients=10701 divergences=0 warmup_s=0.0032 sampling_s=0.0073
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -152,7 +152,7 @@ static const size_t two_by_three[2] = { 2, 3 }, zero_dim[2] = { 2, 0 },
                     huge_dims[2] = { (size_t)1 << 40, (size_t)1 << 40 };
 static const size_t index_past[3] = { 0, 1, 2 };
 static const double twos[] = { 2, 2 };
-static const size_t three_walks[2] = { 3, 2 };
+static const size_t three_walks[2] = { 3, 2 }, changes[6] = { 0, 0, 0, 0, 0, 1 };
 static const double infinite_init[2] = { 0, INFINITY }, outside_init[1] = { -1 }, half[2] = { 0.5, 0.5 },
                     not_all[2] = { 1, NAN }, second_init[4] = { 0, 0, 0, NAN };
 
@@ -261,6 +261,14 @@ static void check_hierarchy(void)
                   { .name = "s", .kind = GPUMC_POSITIVE }, { .name = "phi", .kind = GPUMC_UNIT, .size = 2 },
                   { .name = "t", .dims = three_walks, .n_dims = 2, .scale = "s", .walk_dim = 2,
                     .walk_coefficient = "phi" });
+    REFUSE_PARAMS(WORDS("\"t\"", "elements 0 and 1", "two locations", "location_index"),
+                  { .name = "m", .size = 3 }, { .name = "s", .kind = GPUMC_POSITIVE },
+                  { .name = "t", .size = 3, .location = "m", .scale = "s", .walk_dim = 1 });
+    REFUSE_PARAMS(WORDS("\"t\"", "elements 4 and 5", "two locations", "location_index"),
+                  { .name = "m", .size = 2 }, { .name = "s", .kind = GPUMC_POSITIVE },
+                  { .name = "phi", .kind = GPUMC_UNIT },
+                  { .name = "t", .dims = three_walks, .n_dims = 2, .location = "m", .location_index = changes,
+                    .scale = "s", .walk_dim = 2, .walk_coefficient = "phi" });
     REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"rho\"", "earlier"), { .name = "s", .kind = GPUMC_POSITIVE },
                   { .name = "t", .size = 3, .scale = "s", .walk_dim = 1, .walk_coefficient = "rho" });
     REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"phi\"", "scale and walk_dim"),
@@ -391,6 +399,7 @@ static void check_options(void)
     const gpumc_model m = bowl_model(&b, &mu, 1);
     REFUSE_OPTION(num_chains, -1, "-1");
     REFUSE_OPTION(num_chains, INT_MAX, "2147483647");
+    REFUSE_OPTION(first_chain_id, UINT32_MAX, "first_chain_id", "2^32");
     REFUSE_OPTION(num_warmup, -2, "-2");
     REFUSE_OPTION(num_samples, -5, "-5");
     REFUSE_OPTION(thin, -1, "-1");
@@ -465,6 +474,9 @@ static void check_starts(void)
     m.params = &not_simplex;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"w\"", "init"));
     m.params = &mu;
+    m.name = "a \"bowl\"";
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("name of the model", "bowl", "quotes"));
+    m.name = "bowl";
     b.value = -INFINITY;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("log density", "-inf", "init"));
     m.explain = say_why;

@@ -488,7 +488,7 @@ static void test_bad_input(void)
     BAD(d.x_float = p.row_major_float, (void)0, "both x and x_float");
     BAD(d.x = NULL, (void)0, "contradict");
     BAD(d.n_columns = 0, (void)0, "contradict");
-    BAD(d.factors = NULL, (void)0, "factors is NULL");
+    BAD(d.factors = NULL, (void)0, "factors and n_factors belong together");
     BAD(factors[1].level = NULL, factors[1].level = p.level[1], "factor 1: level is NULL");
     BAD(factors[1].n_levels = 0, factors[1].n_levels = LEVELS_1, "n_levels, 0,");
     BAD(factors[2].n_levels = 2, factors[2].n_levels = LEVELS_2, "level of factor 2 is 2 in row 27 (from 0)");
