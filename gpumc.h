@@ -2448,7 +2448,7 @@ GPUMC_API gpumc_prior_family gpumc_prior_lkj_corr_cholesky;  /* a: eta; for GPUM
 
 /* What of a prior lies beyond the bounds of its block is cut off, and the rest normalised. */
 typedef struct gpumc_prior {
-    const char *name;                     /* of a block, or of one element, counted from 1: "sd[2]" */
+    const char *name;                     /* of a block, or of one value, counted from 1: "sd[2]" */
     gpumc_prior_family *family;
     double a, b, c;                       /* its parameters, in the order of the density's */
 } gpumc_prior;

@@ -177,6 +177,31 @@ static double sloping_density(const double *x, double *g, void *data)
     return lp;
 }
 
+/* Intercepts and slopes of a covariate far from 0, and what their data share. */
+static double lines_density(const double *x, double *g, void *data)
+{
+    const size_t a = 6, b = 6 + NOISY;                    /* two means, two scales, sigma, what is shared */
+    double lp = gpumc_normal_lpdf(x[0], 0, 9, &g[0], NULL, NULL) + gpumc_normal_lpdf(x[1], 0, 1, &g[1], NULL, NULL)
+        + gpumc_half_normal_lpdf(x[2], 2, &g[2], NULL) + gpumc_half_normal_lpdf(x[3], 1, &g[3], NULL)
+        + gpumc_half_normal_lpdf(x[4], 2, &g[4], NULL) + gpumc_normal_lpdf(x[5], 0, 1, &g[5], NULL, NULL);
+    (void)data;
+    count_point(x[1]);
+    for (size_t i = 0; i < 6 * NOISY; i++) {
+        const size_t j = i % NOISY;
+        const double at = 9 + sin(3.0 * (double)i), shared = cos(5.0 * (double)i);
+        double d = 0;
+        lp += gpumc_normal_lpdf(sin(0.9 * (double)j) * at + cos(2.1 * (double)i),
+                                x[a + j] + x[b + j] * at + x[5] * shared, x[4], NULL, &d, &g[4]);
+        g[a + j] += d;
+        g[b + j] += d * at;
+        g[5] += d * shared;
+    }
+    for (size_t j = 0; j < NOISY; j++)
+        lp += gpumc_normal_lpdf(x[a + j], x[0], x[2], &g[a + j], &g[0], &g[2])
+            + gpumc_normal_lpdf(x[b + j], x[1], x[3], &g[b + j], &g[1], &g[3]);
+    return lp;
+}
+
 /* ---- equality -------------------------------------------------------------------------------------- */
 
 /* What differs between two fits of the same run, or NULL. */
@@ -326,6 +351,19 @@ static void check_slopes(void)
     gpumc_sample_options o = small;
     o.num_warmup = 200;
     check_pieces("slopes that data share", &m, o, 200, 1);
+}
+
+static void check_lines(void)
+{
+    const gpumc_param params[] = { { .name = "mean" }, { .name = "mean_slope" },
+        { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "tau_slope", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE }, { .name = "shared" },
+        { .name = "intercept", .size = NOISY, .location = "mean", .scale = "tau" },
+        { .name = "slope", .size = NOISY, .location = "mean_slope", .scale = "tau_slope" } };
+    const gpumc_model m = { .params = params, .n_params = 8, .log_density = lines_density };
+    gpumc_sample_options o = small;
+    o.num_warmup = 200;
+    check_pieces("blocks that data know together", &m, o, 1000, 1);
 }
 
 /* A lump beside the bulk: trees draw again what HMC drew, and may be stopped at any point of that. */
@@ -925,6 +963,7 @@ int main(void)
     check_kinds();
     check_noise();
     check_slopes();
+    check_lines();
     check_again();
     check_guide();
     check_options();
