@@ -7404,10 +7404,10 @@ static size_t gpumc__starts_freely(const gpumc_model *m, size_t i)
 static int gpumc__stands_alone(const gpumc_model *m, size_t i)
 {
     const gpumc_param *p = &m->params[i];
-    const size_t on[] = { gpumc__find_param(m, i, p->location), gpumc__find_param(m, i, p->coefficients) };
-    int alone = (p->scale || p->factor) && p->walk_dim == 0 && p->centring == GPUMC_CENTRING_LEARNED
-        && gpumc__nth_size(m, i) > 1;
-    for (size_t k = 0; k < 2; k++) alone &= on[k] == i || !gpumc__is_linked(&m->params[on[k]]);
+    const char *const on[] = { p->location, p->coefficients };
+    int alone = (p->scale || p->factor) && p->walk_dim == 0 && p->centring == GPUMC_CENTRING_LEARNED;
+    for (size_t k = 0; k < 2 && alone; k++)
+        alone = !on[k] || !gpumc__is_linked(&m->params[gpumc__find_param(m, i, on[k])]);
     for (size_t j = i + 1; j < m->n_params && alone; j++)
         alone = !gpumc__is_named(m->params[j].location, p->name)
             && !gpumc__is_named(m->params[j].coefficients, p->name);
@@ -7416,9 +7416,9 @@ static int gpumc__stands_alone(const gpumc_model *m, size_t i)
 static int gpumc__may_be_bundled(const gpumc_model *m, size_t i)
 {
     const char *factor = m->params[i].factor;
-    for (size_t j = 0; j < m->n_params; j++)
-        if ((j == i || (factor && gpumc__is_named(m->params[j].factor, factor)))
-            && !gpumc__stands_alone(m, j)) return 0;
+    if (!gpumc__stands_alone(m, i)) return 0;
+    for (size_t j = 0; j < m->n_params && factor; j++)
+        if (gpumc__is_named(m->params[j].factor, factor) && !gpumc__stands_alone(m, j)) return 0;
     return 1;
 }
 
@@ -7426,12 +7426,13 @@ static int gpumc__may_be_bundled(const gpumc_model *m, size_t i)
 static size_t gpumc__count_bundled(const gpumc_model *m, size_t i)
 {
     const size_t n = gpumc__nth_size(m, i);
-    size_t first = GPUMC__NONE, count = 0;
+    size_t count = 0;
+    if (n < 2 || !gpumc__may_be_bundled(m, i)) return 0;
     for (size_t j = 0; j < m->n_params; j++) {
         if (gpumc__nth_size(m, j) != n || !gpumc__may_be_bundled(m, j)) continue;
-        if (count++ == 0) first = j;
+        if (count++ == 0 && j < i) return 0;
     }
-    return first == i && count > 1 && count <= GPUMC__MOST_BUNDLED ? count : 0;
+    return count > 1 && count <= GPUMC__MOST_BUNDLED ? count : 0;
 }
 
 /* What the last notch stands for: a learned 1 is kept off the pole, see the centring part of >>transform. */
