@@ -6604,8 +6604,9 @@ GPUMC__COPIES(, void, gpumc__bundle_invert,
                double *GPUMC__RESTRICT r), (n, Q, spread, r), n >= GPUMC__LANES)
 {
     for (size_t i = 0; i < n; i++) {
-        spread[i] = gpumc__rsqrt_normal(Q[i] >= 1e-290 ? Q[i] : 1);
-        Q[i] = Q[i] >= 1e-290 ? spread[i] * spread[i] : GPUMC_NAN;
+        const int known = (Q[i] >= 1e-290) & (Q[i] <= 1e290);
+        spread[i] = gpumc__rsqrt_normal(known ? Q[i] : 1);
+        Q[i] = known ? spread[i] * spread[i] : GPUMC_NAN;
         r[i] *= Q[i];
     }
 }
