@@ -995,6 +995,18 @@ static void calibrate(const gpumc_hier_data *data, double *data_y, size_t n, con
     }
 }
 
+/* Of a run with default options. */
+static double gradients_of(const gpumc_hier_data *data)
+{
+    object o = make(data);
+    gpumc_fit fit;
+    CHECK(gpumc_sample(o.model, NULL, &fit) == GPUMC_OK, "%s", fit.message);
+    const double gradients = (double)(fit.warmup_gradients + fit.sampling_gradients);
+    gpumc_free(&fit);
+    gpumc_hier_free(o.hier);
+    return gradients;
+}
+
 static void check_calibration(void)
 {
     static const size_t of_small[] = { 0, 1, 2 }, of_lines[] = { 0, 1, 2, 3, 4, 7, 9, 17 };
@@ -1019,6 +1031,7 @@ static void check_calibration(void)
     raw.n_priors = 3;
     for (size_t i = 0; i < 40; i++) l.z[i] += 10;
     calibrate(&raw, l.y, 40, of_raw, 7);
+    CHECK(gradients_of(&raw) < 30000, "%g gradients", gradients_of(&raw));         /* 80,000 by element */
 }
 
 /* Generated quantities of a fit: pointwise log likelihood and predictions with the right moments. */
