@@ -6444,7 +6444,8 @@ GPUMC__INLINE double gpumc__link_by_mu(const gpumc__link *k, size_t i, double *w
                                   : gpumc__link_look_up(k, i, work, GPUMC__BY_MU);
 }
 
-/* ---- correlated blocks ------------------------------------------------------------------------- */
+/* ---- correlated blocks -------------------------------------------------------------------------
+   On the way to the bulk, and beyond where others hang on them or they walk; else see bundles. */
 /* Residues of the block before, which none has pulled at yet; how all before move the locations. */
 static void gpumc__kin_move(const gpumc__link *k, const double *x, double *work)
 {
@@ -6536,12 +6537,14 @@ static size_t gpumc__bundle_doubles(size_t n, size_t most)
 static const double *gpumc__bundle_J(const gpumc__bundle *j, size_t b, size_t c)
 { return j->J + (b < c ? gpumc__triangle(b, c) : gpumc__triangle(c, b)) * j->n; }
 
+static int gpumc__are_kin(const gpumc__link *k, const gpumc__link *e)
+{ return k->n_kin > 0 && e->n_kin > 0 && k->factor == e->factor; }
+
 /* Where F_cb lies among natural values, or GPUMC__NONE. */
 static size_t gpumc__bundle_place(const gpumc__bundle *j, size_t c, size_t b)
 {
     const gpumc__link *k = j->members[c], *e = j->members[b];
-    const int same = k->diagonal != GPUMC__NONE && e->diagonal != GPUMC__NONE && k->factor == e->factor;
-    return same ? k->factor + k->rank * k->n_kin + e->rank : GPUMC__NONE;
+    return gpumc__are_kin(k, e) ? k->factor + k->rank * k->n_kin + e->rank : GPUMC__NONE;
 }
 
 /* The matrices: F^-1, and W = F^-T F^-1. */
@@ -14127,8 +14130,7 @@ static void gpumc__bundle_learn(const gpumc__sharing *of, gpumc__bundle *j)
     gpumc__bundle_correlations(&all, related);
     for (size_t c = 0; c < all.K; c++)
         for (size_t b = 0; b < c; b++) {
-            const int kin = links[b]->n_kin > 0 && links[c]->n_kin > 0
-                && links[b]->factor == links[c]->factor;
+            const int kin = gpumc__are_kin(links[b], links[c]);
             const size_t from = of_group[c], to = of_group[b];
             for (size_t m = 0; m < all.K && (kin || related[c * all.K + b] > least); m++)
                 if (of_group[m] == from) of_group[m] = to;
@@ -14248,10 +14250,8 @@ static double gpumc__bundle_expects(const gpumc__link *k, size_t i, const double
 {
     const gpumc__bundle *j = k->bundle;
     double pull = j->b[k->seat * j->n + i];
-    for (size_t c = 0; c < j->wanted; c++) {
-        const size_t pair = c < k->seat ? gpumc__triangle(c, k->seat) : gpumc__triangle(k->seat, c);
-        pull -= j->J[pair * j->n + i] * x[j->members[c]->at + i];
-    }
+    for (size_t c = 0; c < j->wanted; c++)
+        pull -= gpumc__bundle_J(j, c, k->seat)[i] * x[j->members[c]->at + i];
     return pull;
 }
 
