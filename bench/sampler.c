@@ -368,12 +368,12 @@ static int bench_forms(const char *name, form_run *run_form, const void *data, s
         median = bench_median(rate, n_seeds);
         if (form == GPUMC_CENTRING_LEARNED) learned = median;
         else best = fmax(best, median);
-        printf("%-8s %-11s %9.0f %9.0f %8.3f %5.0f %7.1f %9.0f %9.0f %9.3f %9.0f\n", name, names[form],
+        printf("%-11s %-11s %9.0f %9.0f %8.3f %5.0f %7.1f %9.0f %9.0f %9.3f %9.0f\n", name, names[form],
                MEDIAN(s, n_seeds, bulk), MEDIAN(s, n_seeds, tail), r_hat, divergences, MEDIAN(s, n_seeds, tree),
                MEDIAN(s, n_seeds, warmup), MEDIAN(s, n_seeds, draws), MEDIAN(s, n_seeds, seconds), median);
         fflush(stdout);
     }
-    if (learned > 0 && best > 0) printf("%-8s learned / better fixed form: %.2f\n", name, learned / best);
+    if (learned > 0 && best > 0) printf("%-11s learned / better fixed form: %.2f\n", name, learned / best);
     return 1;
 }
 
@@ -381,7 +381,7 @@ static void print_forms_head(size_t n_seeds)
 {
     printf("4 chains x (warm-up by model + 1000), medians of %.0f seeds; R-hat, divergences: worst seed\n",
            (double)n_seeds);
-    printf("%-8s %-11s %9s %9s %8s %5s %7s %9s %9s %9s %9s\n", "model", "form", "bulk", "tail", "R-hat",
+    printf("%-11s %-11s %9s %9s %8s %5s %7s %9s %9s %9s %9s\n", "model", "form", "bulk", "tail", "R-hat",
            "div", "tree", "warm-up", "draws", "seconds", "ESS/s");
 }
 

@@ -1001,8 +1001,8 @@ static double sharing_error(double extra)
 
 /* What data of three correlated blocks, which know little of any but much of their sum, say is learned from
    draws, and with it the elements' coordinates are standard normals, whatever else there is. broken: a pair is
-   underrated, or the noise or what data share forgotten. Returns how far gradients are from
-   minus the coordinates. */
+   underrated, or the noise or what data share forgotten. Returns how far gradients are from minus the
+   coordinates. */
 enum { BUNDLED = 4, BUNDLE = 8 + 3 * BUNDLED, BUNDLE_ROWS = 6 };    /* m, slope, tau 2, sigma, L: 3 free */
 static double bundle_density(const double *x, double *g, void *data)
 {

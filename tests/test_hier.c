@@ -1031,7 +1031,7 @@ static void check_calibration(void)
     raw.n_priors = 3;
     for (size_t i = 0; i < 40; i++) l.z[i] += 10;
     calibrate(&raw, l.y, 40, of_raw, 7);
-    CHECK(gradients_of(&raw) < 30000, "%g gradients", gradients_of(&raw));         /* 80,000 by element */
+    CHECK(gradients_of(&raw) < 30000, "%g gradients", gradients_of(&raw));
 }
 
 /* Generated quantities of a fit: pointwise log likelihood and predictions with the right moments. */
