@@ -5927,6 +5927,8 @@ typedef struct gpumc__bundle {
     gpumc__noise noise;
     const gpumc__shared *shared;
     size_t n_shared, work;           /* where its rows lie in work */
+    struct gpumc__bundle *top;       /* those of their locations that hear; of such a bundle NULL */
+    size_t above[GPUMC__MOST_BUNDLED];       /* which member of the top is the location of one, or NONE */
 } gpumc__bundle;
 
 /* Whether the location of element i is another one of its block. */
@@ -6104,6 +6106,8 @@ enum { GPUMC__MESSAGES = 1 + sizeof(gpumc__messages) / sizeof(double *) };
 GPUMC__INLINE int gpumc__link_is_bundled(const gpumc__link *k) { return k->bundle && k->seat < k->bundle->K; }
 GPUMC__INLINE int gpumc__link_is_told(const gpumc__link *k)
 { return k->tells && k->anchored && !gpumc__link_is_bundled(k); }
+GPUMC__INLINE int gpumc__link_hears(const gpumc__link *k)      /* which the tops of bundles do as well */
+{ return k->tells && k->anchored && (!gpumc__link_is_bundled(k) || !k->bundle->top); }
 GPUMC__INLINE int gpumc__link_informs(const gpumc__link *k)
 { return k->passes && !k->tells && k->anchored && !gpumc__link_is_bundled(k); }
 
@@ -6519,7 +6523,7 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
    way back when the first member has been pulled. */
 GPUMC__INLINE size_t gpumc__triangle(size_t b, size_t c) { return c * (c + 1) / 2 + b; }
 
-/* The row of a pair b <= c, or of derivatives by it; behind them are two matrices. */
+/* The row of a pair b <= c, or of derivatives by it; behind them are two matrices, then rows of answers. */
 static double *gpumc__bundle_pair(const gpumc__bundle *j, int by, size_t b, size_t c, double *work)
 {
     const size_t row = (by ? gpumc__triangle(0, j->most) : 0) + gpumc__triangle(b, c);
@@ -6527,9 +6531,11 @@ static double *gpumc__bundle_pair(const gpumc__bundle *j, int by, size_t b, size
 }
 static double *gpumc__bundle_matrix(const gpumc__bundle *j, size_t which, double *work)
 { return gpumc__bundle_pair(j, 1, 0, j->most, work) + which * j->most * j->most; }
+static double *gpumc__bundle_answer(const gpumc__bundle *j, size_t d, size_t c, double *work)
+{ return gpumc__bundle_matrix(j, 2, work) + (d * j->most + c) * j->n; }
 static size_t gpumc__bundle_doubles(size_t n, size_t most)
 {
-    const size_t rows = most * (GPUMC__BUNDLE_ROWS + most + 1);
+    const size_t rows = most * (GPUMC__BUNDLE_ROWS + 2 * (most + 1));
     return gpumc__size_add(gpumc__size_mul(rows, n), 2 * most * most);
 }
 
@@ -6571,46 +6577,44 @@ GPUMC__COPIES(, void, gpumc__add_product,
                double *GPUMC__RESTRICT to), (n, f, a, b, to), n >= GPUMC__LANES)
 { for (size_t i = 0; i < n; i++) to[i] += f * a[i] * b[i]; }
 
-/* Q and r as they are before the elimination. */
+/* Q as it is before the elimination; and b. */
 static void gpumc__bundle_fill(const gpumc__bundle *j, const double *x, double *work)
 {
-    const size_t n = j->n;
     const double news = gpumc__news(&j->noise, x), *W = gpumc__bundle_matrix(j, 1, work);
     for (size_t c = 0; c < j->K; c++) {
         const gpumc__link *k = j->members[c];
         double *inv_tau = gpumc__bundle_row(j, GPUMC__INV_TAU, c, work);
-        double *mu = gpumc__bundle_row(j, GPUMC__MEAN, c, work);
-        double *r = gpumc__bundle_row(j, GPUMC__TOLD, c, work);
-        for (size_t i = 0; i < n; i++) {
-            const int known = i > 0 && k->alike;
-            inv_tau[i] = known ? inv_tau[0] : 1 / gpumc__link_tau(k, k->unit[i], x);
-            mu[i] = known && k->n_covariates == 0 ? mu[0] : gpumc__link_named_mu(k, i, x);
-        }
-        gpumc__scaled(n, news, j->b + c * n, r);
-        for (size_t s = 0; s < j->n_shared; s++)
-            gpumc__add_multiple(r, news * (x[j->shared[s].at] - j->shared[s].middle),
-                                j->slopes + (s * j->most + c) * n, n);
+        for (size_t i = 0; i < j->n; i++)
+            inv_tau[i] = i > 0 && k->alike ? inv_tau[0] : 1 / gpumc__link_tau(k, k->unit[i], x);
         for (size_t b = 0; b <= c; b++) {
-            const double *J = gpumc__bundle_J(j, b, c), w = W[b * j->K + c];
-            double *Q = gpumc__bundle_pair(j, 0, b, c, work);
-            gpumc__scaled(n, news, J, Q);
-            if (w != 0) gpumc__add_product(n, w, gpumc__bundle_row(j, GPUMC__INV_TAU, b, work), inv_tau, Q);
-            gpumc__add_product(n, -news, J, gpumc__bundle_row(j, GPUMC__MEAN, b, work), r);
-            if (b < c) gpumc__add_product(n, -news, J, mu, gpumc__bundle_row(j, GPUMC__TOLD, b, work));
+            double *Q = gpumc__bundle_pair(j, 0, b, c, work), w = W[b * j->K + c];
+            gpumc__scaled(j->n, news, gpumc__bundle_J(j, b, c), Q);
+            if (w != 0)
+                gpumc__add_product(j->n, w, gpumc__bundle_row(j, GPUMC__INV_TAU, b, work), inv_tau, Q);
         }
     }
 }
+static void gpumc__bundle_say(const gpumc__bundle *j, const double *x, double *work)
+{
+    const double news = gpumc__news(&j->noise, x);
+    for (size_t c = 0; c < j->K; c++) {
+        double *b = gpumc__bundle_row(j, GPUMC__TOLD, c, work);
+        gpumc__scaled(j->n, news, j->b + c * j->n, b);
+        for (size_t s = 0; s < j->n_shared; s++)
+            gpumc__add_multiple(b, news * (x[j->shared[s].at] - j->shared[s].middle),
+                                j->slopes + (s * j->most + c) * j->n, j->n);
+    }
+}
 
-/* One step of the elimination: v, its root and w; and, for a pair, f and what it takes off Q_bb. */
+/* One step of the elimination: v and its root; and, for a pair, f and what it takes off Q_bb. */
 GPUMC__COPIES(, void, gpumc__bundle_invert,
-              (size_t n, double *GPUMC__RESTRICT Q, double *GPUMC__RESTRICT spread,
-               double *GPUMC__RESTRICT r), (n, Q, spread, r), n >= GPUMC__LANES)
+              (size_t n, double *GPUMC__RESTRICT Q, double *GPUMC__RESTRICT spread), (n, Q, spread),
+              n >= GPUMC__LANES)
 {
     for (size_t i = 0; i < n; i++) {
         const int known = (Q[i] >= 1e-290) & (Q[i] <= 1e290);
         spread[i] = gpumc__rsqrt_normal(known ? Q[i] : 1);
         Q[i] = known ? spread[i] * spread[i] : GPUMC_NAN;
-        r[i] *= Q[i];
     }
 }
 GPUMC__COPIES(, void, gpumc__bundle_divide,
@@ -6623,17 +6627,13 @@ GPUMC__COPIES(, void, gpumc__bundle_divide,
         f[i] = share;
     }
 }
-
-static void gpumc__bundle_solve(const gpumc__bundle *j, const double *x, double *work)
+static void gpumc__bundle_eliminate(const gpumc__bundle *j, double *work)
 {
-    gpumc__bundle_populations(j, x, work);
-    gpumc__bundle_fill(j, x, work);
     for (size_t c = j->K; c-- > 0;) {
-        double *v = gpumc__bundle_pair(j, 0, c, c, work), *w = gpumc__bundle_row(j, GPUMC__TOLD, c, work);
-        gpumc__bundle_invert(j->n, v, gpumc__bundle_row(j, GPUMC__SPREAD, c, work), w);
+        double *v = gpumc__bundle_pair(j, 0, c, c, work);
+        gpumc__bundle_invert(j->n, v, gpumc__bundle_row(j, GPUMC__SPREAD, c, work));
         for (size_t b = 0; b < c; b++) {
-            double *f = gpumc__bundle_pair(j, 0, b, c, work), *r = gpumc__bundle_row(j, GPUMC__TOLD, b, work);
-            gpumc__add_product(j->n, -1, f, w, r);
+            double *f = gpumc__bundle_pair(j, 0, b, c, work);
             gpumc__bundle_divide(j->n, v, f, gpumc__bundle_pair(j, 0, b, b, work));
             for (size_t a = b + 1; a < c; a++)
                 gpumc__add_product(j->n, -1, f, gpumc__bundle_pair(j, 0, a, c, work),
@@ -6642,13 +6642,54 @@ static void gpumc__bundle_solve(const gpumc__bundle *j, const double *x, double 
     }
 }
 
+/* The same of a right side, rows of r that become w; and back to the answer, what f takes off w. */
+static void gpumc__bundle_reduce(const gpumc__bundle *j, double *r, double *work)
+{
+    for (size_t c = j->K; c-- > 0;) {
+        const double *v = gpumc__bundle_pair(j, 0, c, c, work);
+        for (size_t b = 0; b < c; b++)
+            gpumc__add_product(j->n, -1, gpumc__bundle_pair(j, 0, b, c, work), r + c * j->n, r + b * j->n);
+        for (size_t i = 0; i < j->n; i++) r[c * j->n + i] *= v[i];
+    }
+}
+static void gpumc__bundle_less(const gpumc__bundle *j, size_t c, const double *before, double *w,
+                               double *work)
+{
+    for (size_t b = 0; b < c; b++)
+        gpumc__add_product(j->n, -1, gpumc__bundle_pair(j, 0, b, c, work), before + b * j->n, w);
+}
+
+static void gpumc__bundle_know(const gpumc__bundle *j, const double *x, double *work)
+{
+    gpumc__bundle_populations(j, x, work);
+    gpumc__bundle_fill(j, x, work);
+    gpumc__bundle_eliminate(j, work);
+}
+
+/* What is to be known of the members of a bundle when the first is mapped: f, v and w. */
+static void gpumc__bundle_solve(const gpumc__bundle *j, const double *x, double *work)
+{
+    const double news = gpumc__news(&j->noise, x);
+    if (!j->top) return;                                     /* what they hear has been dealt with */
+    if (j->top->K == 0) gpumc__bundle_know(j, x, work);
+    gpumc__bundle_say(j, x, work);
+    for (size_t c = 0; c < j->K; c++) {
+        const gpumc__link *k = j->members[c];
+        double *mu = gpumc__bundle_row(j, GPUMC__MEAN, c, work);
+        for (size_t i = 0; i < j->n; i++)
+            mu[i] = i > 0 && k->alike && k->n_covariates == 0 ? mu[0] : gpumc__link_named_mu(k, i, x);
+        for (size_t b = 0; b < j->K; b++)
+            gpumc__add_product(j->n, -news, gpumc__bundle_J(j, b, c), mu,
+                               gpumc__bundle_row(j, GPUMC__TOLD, b, work));
+    }
+    gpumc__bundle_reduce(j, gpumc__bundle_row(j, GPUMC__TOLD, 0, work), work);
+}
+
 /* Where member c would lie at q = 0, less mu. */
 static void gpumc__bundle_middle(const gpumc__bundle *j, size_t c, double *middle, double *work)
 {
     memcpy(middle, gpumc__bundle_row(j, GPUMC__TOLD, c, work), j->n * sizeof *middle);
-    for (size_t b = 0; b < c; b++)
-        gpumc__add_product(j->n, -1, gpumc__bundle_pair(j, 0, b, c, work),
-                           gpumc__bundle_row(j, GPUMC__OFF, b, work), middle);
+    gpumc__bundle_less(j, c, gpumc__bundle_row(j, GPUMC__OFF, 0, work), middle, work);
 }
 
 /* Returns how many values have no density: |mu| tau^-1 beyond the most, or v not known. */
@@ -6753,32 +6794,42 @@ static void gpumc__bundle_to_mu(const gpumc__link *k, const double *mu, double *
         target[k->coefficients + i % k->n_covariates] += k->covariates[i] * mu[i / k->n_covariates];
 }
 
-/* What J and b receive goes to locations, shared values and the noise. */
-static void gpumc__bundle_to_data(const gpumc__bundle *j, const double *x, double *target, double *work)
+/* What r receives goes to locations. Returns what the logarithm of the news does, over these. */
+static double gpumc__bundle_to_locations(const gpumc__bundle *j, const double *x, double *target,
+                                         double *work)
 {
-    const size_t n = j->n;
     const double news = gpumc__news(&j->noise, x);
     double sum = 0;
     for (size_t c = 0; c < j->K; c++) {
-        const double *by_r = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
         double *moved = gpumc__bundle_row(j, GPUMC__OFF, c, work);
         double *mu = gpumc__bundle_row(j, GPUMC__BY_MEAN, c, work);
-        memset(moved, 0, n * sizeof *moved);
-        for (size_t b = 0; b < j->K; b++) {
-            const double *J = gpumc__bundle_J(j, b, c);
-            gpumc__add_product(n, -1, J, gpumc__bundle_row(j, GPUMC__BY_TOLD, b, work), moved);
-            if (b <= c && j->noise.halves) sum += gpumc__dot(J, gpumc__bundle_pair(j, 1, b, c, work), n);
-        }
-        if (j->noise.halves)
-            sum += gpumc__dot(by_r, j->b + c * n, n)
-                + gpumc__dot(moved, gpumc__bundle_row(j, GPUMC__MEAN, c, work), n);
+        memset(moved, 0, j->n * sizeof *moved);
+        for (size_t b = 0; b < j->K; b++)
+            gpumc__add_product(j->n, -1, gpumc__bundle_J(j, b, c),
+                               gpumc__bundle_row(j, GPUMC__BY_TOLD, b, work), moved);
+        sum += gpumc__dot(moved, gpumc__bundle_row(j, GPUMC__MEAN, c, work), j->n);
+        gpumc__add_multiple(mu, news, moved, j->n);
+        gpumc__bundle_to_mu(j->members[c], mu, target);
+    }
+    return sum;
+}
+
+/* What J and b receive goes to shared values and, with such a sum, to the noise. */
+static void gpumc__bundle_to_data(const gpumc__bundle *j, const double *x, double sum, double *target,
+                                  double *work)
+{
+    const size_t n = j->n;
+    const double news = gpumc__news(&j->noise, x);
+    for (size_t c = 0; c < j->K; c++) {
+        const double *by_b = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
+        for (size_t b = 0; b <= c && j->noise.halves; b++)
+            sum += gpumc__dot(gpumc__bundle_J(j, b, c), gpumc__bundle_pair(j, 1, b, c, work), n);
+        if (j->noise.halves) sum += gpumc__dot(by_b, j->b + c * n, n);
         for (size_t s = 0; s < j->n_shared; s++) {
-            const double by = gpumc__dot(by_r, j->slopes + (s * j->most + c) * n, n);
+            const double by = gpumc__dot(by_b, j->slopes + (s * j->most + c) * n, n);
             target[j->shared[s].at] += news * by;
             sum += by * (x[j->shared[s].at] - j->shared[s].middle);
         }
-        gpumc__add_multiple(mu, news, moved, n);
-        gpumc__bundle_to_mu(j->members[c], mu, target);
     }
     if (j->noise.halves) target[j->noise.at] += 0.5 * j->noise.halves * news * sum / x[j->noise.at];
 }
@@ -6848,6 +6899,30 @@ GPUMC__COPIES(, void, gpumc__bundle_pull_pair,
     }
 }
 
+/* Between the elimination of locations and what they are told by others; of no population, so about 0. */
+static void gpumc__bundle_hear(const gpumc__bundle *top, double *work)
+{
+    const size_t K = top->K;
+    memset(gpumc__bundle_row(top, GPUMC__INV_TAU, 0, work), 0, K * sizeof *work);
+    memset(gpumc__bundle_row(top, GPUMC__MEAN, 0, work), 0, K * sizeof *work);
+    memset(gpumc__bundle_pair(top, 0, 0, 0, work), 0, gpumc__triangle(0, K) * sizeof *work);
+    for (size_t c = 0; c < K; c++) {
+        const gpumc__link *k = top->members[c];
+        const gpumc__messages m = gpumc__link_messages(k, work);
+        *gpumc__bundle_pair(top, 0, c, c, work) = m.J[k->places[k->at]];
+        *gpumc__bundle_row(top, GPUMC__TOLD, c, work) = m.b[k->places[k->at]];
+    }
+}
+static void gpumc__bundle_heard_back(const gpumc__bundle *top, double *work)
+{
+    for (size_t c = 0; c < top->K; c++) {
+        const gpumc__link *k = top->members[c];
+        const gpumc__messages m = gpumc__link_messages(k, work);
+        m.by_J[k->places[k->at]] = *gpumc__bundle_pair(top, 1, c, c, work);
+        m.by_b[k->places[k->at]] = *gpumc__bundle_row(top, GPUMC__BY_TOLD, c, work);
+    }
+}
+
 /* As gpumc__link_pull. */
 static void gpumc__bundle_pull(const gpumc__link *k, const double *x, const double *G, double *target,
                                double *dq, double *work)
@@ -6868,7 +6943,96 @@ static void gpumc__bundle_pull(const gpumc__link *k, const double *x, const doub
                                 by_mu + b * n, gpumc__bundle_pair(j, 1, b, c, work));
     if (c > 0) return;
     gpumc__bundle_solve_back(j, work);
-    gpumc__bundle_to_data(j, x, target, work);
+    if (!j->top) { gpumc__bundle_heard_back(j, work); return; }
+    gpumc__bundle_to_data(j, x, gpumc__bundle_to_locations(j, x, target, work), target, work);
+    gpumc__bundle_to_populations(j, target, work);
+}
+
+/* What a bundle tells its locations: A = P Q^-1 J and P Q^-1 b, summed over its elements, join what these are
+   told by others; and the elimination of these. Answers are Y = Q^-1 J, by columns, and y = Q^-1 b. */
+static void gpumc__bundle_tell(const gpumc__bundle *j, const double *x, double *work)
+{
+    const gpumc__bundle *top = j->top;
+    const size_t n = j->n, K = j->K;
+    const double news = gpumc__news(&j->noise, x), *W = gpumc__bundle_matrix(j, 1, work);
+    double *P = gpumc__bundle_row(j, GPUMC__OFF, 0, work);
+    double *told = gpumc__bundle_row(top, GPUMC__TOLD, 0, work);
+    gpumc__bundle_know(j, x, work);
+    gpumc__bundle_say(j, x, work);
+    for (size_t d = 0; d <= K; d++) {
+        double *y = gpumc__bundle_answer(j, d, 0, work);
+        for (size_t c = 0; c < K && d < K; c++) gpumc__scaled(n, news, gpumc__bundle_J(j, c, d), y + c * n);
+        if (d == K) memcpy(y, gpumc__bundle_row(j, GPUMC__TOLD, 0, work), K * n * sizeof *y);
+        gpumc__bundle_reduce(j, y, work);
+        for (size_t c = 1; c < K; c++) gpumc__bundle_less(j, c, y, y + c * n, work);
+    }
+    gpumc__bundle_hear(top, work);
+    for (size_t c = 0; c < K; c++)
+        for (size_t m = 0; m < K && j->above[c] != GPUMC__NONE; m++) {
+            if (!(W[c * K + m] != 0)) continue;
+            memset(P, 0, n * sizeof *P);
+            gpumc__add_product(n, W[c * K + m], gpumc__bundle_row(j, GPUMC__INV_TAU, c, work),
+                               gpumc__bundle_row(j, GPUMC__INV_TAU, m, work), P);
+            for (size_t d = 0; d < K; d++)
+                if (j->above[d] != GPUMC__NONE && j->above[d] >= j->above[c])
+                    *gpumc__bundle_pair(top, 0, j->above[c], j->above[d], work)
+                        += gpumc__dot(P, gpumc__bundle_answer(j, d, m, work), n);
+            told[j->above[c]] += gpumc__dot(P, gpumc__bundle_answer(j, K, m, work), n);
+        }
+    gpumc__bundle_eliminate(top, work);
+    gpumc__bundle_reduce(top, told, work);
+}
+
+/* Derivatives by P, or by J, of what is told, as rows of pairs. With S and s those by A and P Q^-1 b,
+       by P: Y S Y' + Y s y',   by J: S - Y S - S Y' + Y S Y' - (s - Y s) y'
+   but for symmetry. The rows of the top's b hold Y s, those of r what b receives, s - Y s. */
+static void gpumc__bundle_by_told(const gpumc__bundle *j, const double *S, int by_J, double *work)
+{
+    const size_t n = j->n, K = j->K;
+    double *YS = gpumc__bundle_row(j, GPUMC__BY_MEAN, 0, work);
+    memset(gpumc__bundle_pair(j, 1, 0, 0, work), 0, gpumc__triangle(0, K) * n * sizeof *YS);
+    for (size_t b = 0; b < K; b++) {
+        const double *u = gpumc__bundle_row(j, by_J ? GPUMC__BY_TOLD : GPUMC__OFF, b, work);
+        memset(YS, 0, K * n * sizeof *YS);
+        for (size_t d = 0; d < K; d++)
+            for (size_t m = 0; m < K; m++)
+                gpumc__add_multiple(YS + d * n, S[m * K + d], gpumc__bundle_answer(j, m, b, work), n);
+        for (size_t c = 0; c < K; c++) {
+            double *to = gpumc__bundle_pair(j, 1, b < c ? b : c, b < c ? c : b, work), both = b < c ? 2 : 1;
+            gpumc__add_product(n, by_J ? -1 : 1, u, gpumc__bundle_answer(j, K, c, work), to);
+            if (by_J) gpumc__add_multiple(to, -2, YS + c * n, n);
+            for (size_t i = 0; i < n && by_J && b <= c; i++) to[i] += both * S[b * K + c];
+            for (size_t d = 0; d < K && b <= c; d++)
+                gpumc__add_product(n, both, YS + d * n, gpumc__bundle_answer(j, d, c, work), to);
+        }
+    }
+}
+
+/* The chain rule through that. */
+static void gpumc__bundle_tell_back(const gpumc__bundle *j, const double *x, double *target, double *work)
+{
+    const gpumc__bundle *top = j->top;
+    const size_t n = j->n, K = j->K;
+    double S[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED] = { 0 }, s[GPUMC__MOST_BUNDLED] = { 0 };
+    for (size_t c = 0; c < K; c++)
+        for (size_t d = 0; d < K && j->above[c] != GPUMC__NONE; d++) {
+            const size_t e = j->above[c], f = j->above[d];
+            if (f == GPUMC__NONE) continue;
+            s[c] = *gpumc__bundle_row(top, GPUMC__BY_TOLD, e, work);
+            S[c * K + d] = *gpumc__bundle_pair(top, 1, e < f ? e : f, e < f ? f : e, work)
+                * (e == f ? 1 : 0.5);
+        }
+    for (size_t c = 0; c < K; c++) {
+        double *moved = gpumc__bundle_row(j, GPUMC__OFF, c, work);
+        double *by_b = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
+        memset(moved, 0, n * sizeof *moved);
+        for (size_t d = 0; d < K; d++)
+            gpumc__add_multiple(moved, s[d], gpumc__bundle_answer(j, d, c, work), n);
+        for (size_t i = 0; i < n; i++) by_b[i] = s[c] - moved[i];
+    }
+    if (j->noise.halves) gpumc__bundle_by_told(j, S, 1, work);
+    gpumc__bundle_to_data(j, x, 0, target, work);
+    gpumc__bundle_by_told(j, S, 0, work);
     gpumc__bundle_to_populations(j, target, work);
 }
 
@@ -7351,11 +7515,38 @@ static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t si
 static int gpumc__may_tell(const gpumc_param *p)
 { return p->scale && !p->covariates && !p->factor && p->centring == GPUMC_CENTRING_LEARNED; }
 
-/* Whether a block is the location of elements that may tell. */
+/* Whether a block's elements may be known together with those of others: they hang on no other elements, none
+   hang on them, and the same is true of all that name their factor. */
+static int gpumc__stands_alone(const gpumc_model *m, size_t i)
+{
+    const gpumc_param *p = &m->params[i];
+    const char *const on[] = { p->location, p->coefficients };
+    int alone = (p->scale || p->factor) && p->walk_dim == 0 && p->centring == GPUMC_CENTRING_LEARNED;
+    for (size_t k = 0; k < 2 && alone; k++)
+        alone = !on[k] || !gpumc__is_linked(&m->params[gpumc__find_param(m, i, on[k])]);
+    for (size_t j = i + 1; j < m->n_params && alone; j++)
+        alone = !gpumc__is_named(m->params[j].location, p->name)
+            && !gpumc__is_named(m->params[j].coefficients, p->name);
+    return alone;
+}
+static int gpumc__may_be_bundled(const gpumc_model *m, size_t i)
+{
+    const char *factor = m->params[i].factor;
+    if (!gpumc__stands_alone(m, i)) return 0;
+    for (size_t j = 0; j < m->n_params && factor; j++)
+        if (gpumc__is_named(m->params[j].factor, factor) && !gpumc__stands_alone(m, j)) return 0;
+    return 1;
+}
+
+/* Whether elements tell their location of data, by messages of their own or of a bundle. */
+static int gpumc__may_inform(const gpumc_model *m, size_t i)
+{ return gpumc__may_tell(&m->params[i]) || (m->params[i].factor && gpumc__may_be_bundled(m, i)); }
+
+/* Whether a block is the location of such. */
 static int gpumc__hears(const gpumc_model *m, size_t i)
 {
     size_t j = i + 1;
-    while (j < m->n_params && !(gpumc__may_tell(&m->params[j])
+    while (j < m->n_params && !(gpumc__may_inform(m, j)
                                 && gpumc__is_named(m->params[j].location, m->params[i].name))) j++;
     return j < m->n_params;
 }
@@ -7403,29 +7594,6 @@ static size_t gpumc__starts_freely(const gpumc_model *m, size_t i)
         || gpumc__only_hears(m, i);
 }
 
-/* Whether a block's elements may be known together with those of others: they hang on no other elements, none
-   hang on them, and the same is true of all that name their factor. */
-static int gpumc__stands_alone(const gpumc_model *m, size_t i)
-{
-    const gpumc_param *p = &m->params[i];
-    const char *const on[] = { p->location, p->coefficients };
-    int alone = (p->scale || p->factor) && p->walk_dim == 0 && p->centring == GPUMC_CENTRING_LEARNED;
-    for (size_t k = 0; k < 2 && alone; k++)
-        alone = !on[k] || !gpumc__is_linked(&m->params[gpumc__find_param(m, i, on[k])]);
-    for (size_t j = i + 1; j < m->n_params && alone; j++)
-        alone = !gpumc__is_named(m->params[j].location, p->name)
-            && !gpumc__is_named(m->params[j].coefficients, p->name);
-    return alone;
-}
-static int gpumc__may_be_bundled(const gpumc_model *m, size_t i)
-{
-    const char *factor = m->params[i].factor;
-    if (!gpumc__stands_alone(m, i)) return 0;
-    for (size_t j = 0; j < m->n_params && factor; j++)
-        if (gpumc__is_named(m->params[j].factor, factor) && !gpumc__stands_alone(m, j)) return 0;
-    return 1;
-}
-
 /* How many blocks, of which i is the first, may be known together; 0 where it is not the first. */
 static size_t gpumc__count_bundled(const gpumc_model *m, size_t i)
 {
@@ -7467,7 +7635,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     k->step = gpumc__walk_step(stride, length, k->size);
     k->width = length == 1 ? k->size : k->step > 1 ? k->size / length : stride >= GPUMC__LANES ? stride : 1;
     k->back = k->step > 1 ? k->width : stride;
-    k->passes = p->location && l->parts[location].link.tells && gpumc__may_tell(p);
+    k->passes = p->location && l->parts[location].link.tells && gpumc__may_inform(l->model, n);
     for (size_t i = 0; i < k->size; i++) {
         k->unit[i] = p->scale_index ? p->scale_index[i] : k->n_scales > 1 ? i : 0;
         k->from[i] = !p->location ? GPUMC__NONE : l->parts[location].at
@@ -7490,6 +7658,41 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
         for (size_t i = gpumc__told_begin(k, at), j = i; j < i + k->width * k->step; j += k->step)
             k->even &= k->unit[j] == k->unit[i] && (!k->phi || k->phi[j] == k->phi[i]);
     gpumc__link_settle(k);
+}
+
+/* Block i may belong to a bundle, and its location to the top, if that is one value that only hears. */
+static void gpumc__bundle_join(const gpumc_layout *l, size_t i, gpumc__bundle *j)
+{
+    const size_t location = gpumc__find_param(l->model, i, l->parts[i].param->location);
+    gpumc__placed *p = &l->parts[location];
+    l->parts[i].link.bundle = j;
+    if (location < i && p->size == 1 && !p->link.bundle && gpumc__only_hears(l->model, location))
+        p->link.bundle = j->top;
+}
+
+/* Which locations a bundle tells, in the order in which they are visited: those of all its members that have
+   any, each its own, or none. To be called when members have changed. */
+static void gpumc__bundle_settle(const gpumc_layout *l, gpumc__bundle *j)
+{
+    gpumc__bundle *top = j->top;
+    size_t n = 0;
+    top->K = 0;
+    for (gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
+        if (p->link.bundle != top) continue;
+        p->link.seat = GPUMC__NONE;
+        for (size_t c = 0; c < j->K; c++)
+            if (j->members[c]->from[0] == p->at) p->link.seat = top->K;
+        if (p->link.seat == top->K) top->members[top->K++] = &p->link;
+    }
+    for (size_t c = 0; c < j->K; c++) {
+        const gpumc__link *k = j->members[c];
+        size_t e = 0;
+        while (e < top->K && top->members[e]->at != k->from[0]) e++;
+        j->above[c] = e < top->K ? e : GPUMC__NONE;
+        n += k->n_covariates == 0 && (e < top->K || k->from[0] == GPUMC__NONE);
+        for (size_t b = 0; b < c && e < top->K; b++) n -= j->above[b] == e;
+    }
+    if (n < j->K) top->K = 0;
 }
 
 /* Fills a layout in zeroed memory, or finds its size if the arena only counts. The model has been checked. */
@@ -7551,11 +7754,12 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
     l.evidence = gpumc__take_doubles(arena, n_told ? 2 * l.n_natural : 0);
     l.slopes = gpumc__take_doubles(arena, gpumc__size_mul(l.n_shared, l.n_natural));
     l.places = (size_t *)gpumc__take(arena, l.n_natural, sizeof(size_t));
-    l.bundles = (gpumc__bundle *)gpumc__take(arena, l.n_bundles, sizeof *l.bundles);
+    l.bundles = (gpumc__bundle *)gpumc__take(arena, 2 * l.n_bundles, sizeof *l.bundles);
     n_work = 3 * l.n_natural + n_tables + n_kin + (n_told ? GPUMC__MESSAGES * l.n_natural : 0);
     for (size_t i = 0, k = 0; i < m->n_params; i++) {
-        gpumc__bundle j;
+        gpumc__bundle j, top;
         memset(&j, 0, sizeof j);
+        memset(&top, 0, sizeof top);
         j.n = gpumc__nth_size(m, i);
         j.most = gpumc__count_bundled(m, i);
         if (j.most == 0) continue;
@@ -7566,7 +7770,14 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         j.n_shared = l.n_shared;
         j.work = n_work;
         n_work = gpumc__size_add(n_work, gpumc__bundle_doubles(j.n, j.most));
-        if (arena->base) l.bundles[k++] = j;
+        top.n = 1;
+        top.most = j.most;
+        top.work = n_work;
+        n_work = gpumc__size_add(n_work, gpumc__bundle_doubles(1, j.most));
+        if (!arena->base) continue;
+        j.top = &l.bundles[l.n_bundles + k];
+        *j.top = top;
+        l.bundles[k++] = j;
     }
     l.n_work = gpumc__size_add(n_work, GPUMC__GUARDS);
     if (!arena->base) return NULL;
@@ -7585,7 +7796,7 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
             if (gpumc__is_distance(&p->constraint, k)) l.shapes[p->free_at + k] = p->constraint.shape;
         if (p->linked) gpumc__link_init(&p->link, &l, p->param);
         for (size_t j = 0; j < l.n_bundles && gpumc__may_be_bundled(m, i); j++)
-            if (l.bundles[j].n == p->size) p->link.bundle = &l.bundles[j];
+            if (l.bundles[j].n == p->size) gpumc__bundle_join(&l, i, &l.bundles[j]);
     }
     for (int links = 0; links < 3; links++)
         for (size_t i = 0; i < l.n_parts; i++)
@@ -7644,7 +7855,7 @@ static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const dou
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
         const gpumc__messages m = gpumc__link_messages(&p->link, work);
-        if (!gpumc__link_is_told(k)) continue;
+        if (!gpumc__link_hears(k)) continue;
         const double news = gpumc__news(&k->noise, x), *own = l->evidence + k->at;
         gpumc__scaled(k->size, news, own, m.J + k->at);
         gpumc__scaled(k->size, news, own + n, m.b + k->at);
@@ -7657,6 +7868,8 @@ static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const dou
         if (gpumc__link_is_told(k)) gpumc__link_tell(k, x, work);
         else if (gpumc__link_informs(k)) gpumc__link_inform(k, x, work);
     }
+    for (size_t i = 0; i < l->n_bundles; i++)
+        if (l->bundles[i].top->K > 0) gpumc__bundle_tell(&l->bundles[i], x, work);
 }
 
 /* The chain rule through J and b of a link's elements by by_J and by_b: shared values move b, noise both. */
@@ -7685,10 +7898,11 @@ static void gpumc__part_pull(const gpumc_layout *l, const gpumc__placed *p, cons
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
         if (gpumc__link_informs(k)) gpumc__inform_pull_back(k, x, target, work);
-        if (!gpumc__link_is_told(k)) continue;
-        gpumc__told_pull_back(k, x, target, work);
-        gpumc__told_own(l, k, x, target, work);
+        if (gpumc__link_is_told(k)) gpumc__told_pull_back(k, x, target, work);
+        if (gpumc__link_hears(k)) gpumc__told_own(l, k, x, target, work);
     }
+    for (size_t i = 0; i < l->n_bundles; i++)
+        if (l->bundles[i].top->K > 0) gpumc__bundle_tell_back(&l->bundles[i], x, target, work);
 }
 
 /* One block, of all free coordinates q and natural values x. */
@@ -13707,9 +13921,12 @@ static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed 
         pulls[i] = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - told[e];
         if (k->passes || (k->tells && follows)) told[place] += k->phi && follows ? phi * moved : moved;
         if (k->passes && k->phi && follows) told[k->mean[i]] += (1 - phi) * moved;
-        for (const gpumc__link *b = k->elder; b; b = b->elder)
-            told[b->at + i] +=
-                moved * c[--j] * gpumc__link_tau(k, k->unit[i], x) / gpumc__link_tau(b, b->unit[i], x);
+        for (const gpumc__link *b = k->elder; b; b = b->elder) {
+            const double ratio = gpumc__link_tau(k, k->unit[i], x) / gpumc__link_tau(b, b->unit[i], x);
+            const double share = moved * c[--j] * ratio;
+            told[b->at + i] += share;
+            if (b->passes) told[b->from[i]] -= share;
+        }
     }
     return pulls;
 }
@@ -14422,6 +14639,7 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
     for (gpumc__bundle *j = l->bundles; j < l->bundles + l->n_bundles; j++) {
         j->K = late ? j->wanted : 0;
         if (j->K > 0) j->noise = j->members[0]->noise;
+        gpumc__bundle_settle(l, j);
     }
     gpumc__adapt_reframe(a, chains, 1, 1);
 }
@@ -14435,7 +14653,7 @@ static size_t gpumc__adapt_unbundle(gpumc_adapt *a, gpumc_nuts *const *chains)
     for (size_t k = 0; k < l->n_bundles; k++) n += l->bundles[k].K;
     if (n == 0) return 0;
     gpumc__adapt_reframe(a, chains, 1, 0);
-    for (size_t k = 0; k < l->n_bundles; k++) l->bundles[k].K = 0;
+    for (size_t k = 0; k < l->n_bundles; k++) l->bundles[k].K = l->bundles[k].top->K = 0;
     gpumc__adapt_reframe(a, chains, 1, 1);
     return n;
 }
@@ -20125,6 +20343,7 @@ static void gpumc__carry_bundle(gpumc__carrier *k, gpumc_layout *l, gpumc__bundl
         gpumc__carry(k, &link->seat, sizeof link->seat);
         if (link->seat < j->most) j->members[link->seat] = link;
     }
+    if (k->reading) gpumc__bundle_settle(l, j);
 }
 
 static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
@@ -21012,7 +21231,7 @@ static void gpumc__metric_unhear(gpumc_metric *m, const gpumc_layout *l, double 
     if (!m->mean || m->kind == GPUMC_METRIC_UNIT) return;
     gpumc__to_natural(l, m->mean, work, work);
     for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
-        const int hears = gpumc__link_is_told(&p->link) && !gpumc__is_linked(p->param);
+        const int hears = gpumc__link_hears(&p->link) && !gpumc__is_linked(p->param);
         for (size_t j = 0; hears && j < p->size; j++) {
             const size_t at = p->free_at + j;
             const double r = gpumc__link_r(&p->link, j, work);

@@ -108,6 +108,7 @@ static void set_weights(gpumc_layout *l, int kind)
             }
         j->noise = kind == 4 ? noise : none;
         if (kind < 3) j->K = 0;
+        gpumc__bundle_settle(l, j);
     }
     for (size_t s = 0; s < l->n_shared; s++) {
         l->shared[s].middle = 0.4;
@@ -323,6 +324,14 @@ static void check_kinds(void)
         { .name = "t", .size = 4, .scale = "s", .scale_index = four, .covariates = covariates,
           .n_covariates = 2, .coefficients = "beta" },
         { .name = "b", .size = 4, .location = "m", .factor = "L" } };
+    const gpumc_param telling[] = { { .name = "last" }, { .name = "s", .kind = GPUMC_POSITIVE, .size = 2 },
+        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = &square[2], .n_dims = 2 }, { .name = "m" },
+        { .name = "slope", .size = 2 }, { .name = "first" }, { .name = "noise", .kind = GPUMC_POSITIVE },
+        { .name = "a", .size = 4, .location = "m", .scale = "s", .scale_index = four, .factor = "L" },
+        { .name = "b", .size = 4, .scale = "s", .scale_index = six },
+        { .name = "c", .size = 4, .location = "last", .scale = "s", .scale_index = four, .factor = "L" },
+        { .name = "d", .size = 4, .location = "first", .scale = "s", .scale_index = six },
+        { .name = "too", .size = 3, .location = "m", .scale = "s", .scale_index = six } };
     const gpumc_param trio[] = { { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 },
         { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = square, .n_dims = 2 }, { .name = "x" },
         { .name = "a", .size = 9, .scale = "tau", .scale_index = later, .factor = "L" },
@@ -362,6 +371,7 @@ static void check_kinds(void)
     }
     check_machine("two blocks that data know together", pair, 6);
     check_machine("four such blocks, two correlated", bundled, 9);
+    check_machine("four such blocks, which tell three locations", telling, 12);
     check_machine("three correlated blocks that data know together", trio, 6);
     check_machine("scalar", scalar, 3);
     check_machine("no scale", no_scale, 3);
@@ -1000,35 +1010,35 @@ static double sharing_error(double extra)
 }
 
 /* What data of three correlated blocks, which know little of any but much of their sum, say is learned from
-   draws, and with it the elements' coordinates are standard normals, whatever else there is. broken: a pair is
-   underrated, or the noise or what data share forgotten. Returns how far gradients are from minus the
-   coordinates. */
-enum { BUNDLED = 4, BUNDLE = 8 + 3 * BUNDLED, BUNDLE_ROWS = 6 };    /* m, slope, tau 2, sigma, L: 3 free */
+   draws, and with it the coordinates of elements and of their two locations are standard normals, whatever
+   else there is. broken: a pair is underrated, the noise or what data share forgotten, or what a location knows
+   itself. Returns how far gradients are from minus the coordinates. */
+enum { BUNDLED = 4, BUNDLE = 9 + 3 * BUNDLED, BUNDLE_ROWS = 6 };    /* m, n, slope, tau 2, sigma, L: 3 free */
 static double bundle_density(const double *x, double *g, void *data)
 {
-    enum { AT_SIGMA = 4, L = 5, THETA = 14 };
-    double lp = gpumc_normal_lpdf(x[0], 1, 2, &g[0], NULL, NULL) + gpumc_normal_lpdf(x[1], 0, 1, &g[1], NULL, NULL)
-        + gpumc_lognormal_lpdf(x[2], 0, 1, &g[2], NULL, NULL) + gpumc_lognormal_lpdf(x[3], 0, 1, &g[3], NULL, NULL)
-        + gpumc_lognormal_lpdf(x[AT_SIGMA], 0, 1, &g[AT_SIGMA], NULL, NULL)
-        + gpumc_lkj_corr_cholesky_lpdf(x + L, 3, 2, g + L, NULL);
+    enum { SLOPE = 2, TAU = 3, AT_SIGMA = 5, L = 6, THETA = 15 };
+    double lp = gpumc_lkj_corr_cholesky_lpdf(x + L, 3, 2, g + L, NULL);
+    for (size_t i = 0; i < TAU; i++)
+        lp += gpumc_normal_lpdf(x[i], i == 0, i == 0 ? 2 : 1, &g[i], NULL, NULL);
+    for (size_t i = TAU; i < L; i++) lp += gpumc_lognormal_lpdf(x[i], 0, 1, &g[i], NULL, NULL);
     (void)data;
     for (size_t i = 0; i < BUNDLED; i++) {
-        const double tau[3] = { x[2], x[3], x[3] }, mu[3] = { x[0], 0, 0 };
+        const double tau[3] = { x[TAU], x[TAU + 1], x[TAU + 1] }, mu[3] = { x[0], 0, x[1] };
         double z[3], dz[3] = { 0 }, zero[3] = { 0 }, work[9];
         for (size_t c = 0; c < 3; c++) z[c] = (x[THETA + c * BUNDLED + i] - mu[c]) / tau[c];
         lp += gpumc_multi_normal_cholesky_lpdf(z, zero, x + L, 3, dz, NULL, g + L, work);
         for (size_t c = 0; c < 3; c++) {
             g[THETA + c * BUNDLED + i] += dz[c] / tau[c];
-            if (c == 0) g[0] -= dz[c] / tau[c];
+            if (c != 1) g[c / 2] -= dz[c] / tau[c];
             lp -= log(tau[c]);
-            g[c ? 3 : 2] -= (1 + dz[c] * z[c]) / tau[c];
+            g[TAU + (c > 0)] -= (1 + dz[c] * z[c]) / tau[c];
         }
         for (size_t r = 0; r < BUNDLE_ROWS; r++) {
             const double at = (double)(i + 5 * r), w[3] = { 1, 20 + cos(at), sin(3 * at) };
-            double eta = cos(at) * x[1], by_eta = 0;
+            double eta = cos(at) * x[SLOPE], by_eta = 0;
             for (size_t c = 0; c < 3; c++) eta += w[c] * x[THETA + c * BUNDLED + i];
             lp += gpumc_normal_lpdf(sin(7 * at), eta, x[AT_SIGMA], NULL, &by_eta, &g[AT_SIGMA]);
-            g[1] += cos(at) * by_eta;
+            g[SLOPE] += cos(at) * by_eta;
             for (size_t c = 0; c < 3; c++) g[THETA + c * BUNDLED + i] += w[c] * by_eta;
         }
     }
@@ -1038,22 +1048,22 @@ static double bundle_density(const double *x, double *g, void *data)
 static double bundle_misfit(int broken)
 {
     static const size_t square[] = { 3, 3 }, own[BUNDLED] = { 0 }, second[BUNDLED] = { 1, 1, 1, 1 };
-    const gpumc_param params[] = { { .name = "m" }, { .name = "slope" },
+    const gpumc_param params[] = { { .name = "m" }, { .name = "n" }, { .name = "slope" },
         { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 }, { .name = "sigma", .kind = GPUMC_POSITIVE },
         { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = square, .n_dims = 2 },
         { .name = "a", .size = BUNDLED, .location = "m", .scale = "tau", .scale_index = own, .factor = "L" },
         { .name = "b", .size = BUNDLED, .scale = "tau", .scale_index = second, .factor = "L" },
-        { .name = "c", .size = BUNDLED, .scale = "tau", .scale_index = second, .factor = "L" } };
+        { .name = "c", .size = BUNDLED, .location = "n", .scale = "tau", .scale_index = second, .factor = "L" } };
     const gpumc_adapt_options o = { .num_chains = 4 };
-    const gpumc__noise noise = { 4, -4, 1 };
+    const gpumc__noise noise = { 5, -4, 1 };
     gpumc_rng rng = gpumc_rng_at(8, 0, 0, 0);
     double rows[4 * BUNDLE], q[BUNDLE], g[BUNDLE], worst = 0;
     gpumc_error error;
     machine m;
-    machine_open(&m, params, 8);
+    machine_open(&m, params, 9);
     m.model.log_density = bundle_density;
     CHECK(m.layout->n_bundles == 1 && m.layout->n_free == BUNDLE, "%zu bundles", m.layout->n_bundles);
-    for (size_t p = 5; p < 8; p++) m.layout->parts[p].link.noise = noise;
+    for (size_t p = 6; p < 9; p++) m.layout->parts[p].link.noise = noise;
     const size_t bytes = gpumc_adapt_bytes(m.layout, 0, &o);
     void *memory = malloc(bytes);
     gpumc_adapt *a = gpumc_adapt_init(memory, bytes, m.layout, 0, &o, &error);
@@ -1070,13 +1080,20 @@ static double bundle_misfit(int broken)
     for (size_t i = 0; i < m.layout->n_shared; i++) m.layout->shared[i].middle = a->middles[i];
     j->K = 3;
     j->noise = noise;
+    gpumc__bundle_settle(m.layout, j);
+    CHECK(j->top->K == 2, "%zu locations", j->top->K);
+    for (size_t p = 0; p < 9; p++) m.layout->parts[p].link.anchored = m.layout->parts[p].linked;
+    for (size_t i = 0; i < 2; i++) {
+        m.layout->evidence[i] = rows[i] * (broken == 4 ? 0.9 : 1);
+        m.layout->evidence[m.layout->n_natural + i] = rows[BUNDLE + i];
+    }
     if (broken == 1) j->J[gpumc__triangle(0, 1) * BUNDLED] *= 0.99;
     if (broken == 2) j->noise.halves = 0;
-    if (broken == 3) j->slopes[j->most * j->n] = 0;                            /* of the second that is shared */
+    if (broken == 3) j->slopes[0] = 0;
     for (int point = 0; point < 20; point++) {
         for (size_t i = 0; i < BUNDLE; i++) q[i] = gpumc_rng_normal(&rng);
         gpumc_model_eval(m.layout, q, g, m.work);
-        for (size_t i = 8; i < BUNDLE; i++) worst = check_worst(worst, fabs(g[i] + q[i]));
+        for (size_t i = 0; i < BUNDLE; i++) if (i < 2 || i > 8) worst = check_worst(worst, fabs(g[i] + q[i]));
     }
     free(memory);
     machine_close(&m);
@@ -1152,7 +1169,7 @@ static double learned_misfit(int shares)
 static void check_sharing(void)
 {
     CHECK(bundle_misfit(0) < 1e-6, "off by %g", bundle_misfit(0));
-    for (int broken = 1; broken < 4; broken++)
+    for (int broken = 1; broken < 5; broken++)
         CHECK(bundle_misfit(broken) > 1e-3, "broken %d: off by only %g", broken, bundle_misfit(broken));
     CHECK(sharing_error(0) < 1e-9, "off by %g", sharing_error(0));
     CHECK(sharing_error(0.1) > 1e-3, "a wrong gradient is off by only %g", sharing_error(0.1));
