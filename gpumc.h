@@ -6523,6 +6523,10 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
    way back when the first member has been pulled. */
 GPUMC__INLINE size_t gpumc__triangle(size_t b, size_t c) { return c * (c + 1) / 2 + b; }
 
+/* Where a member begins among natural values. In a top, a block is as many members as it has elements. */
+static size_t gpumc__bundle_at(const gpumc__bundle *j, size_t c)
+{ return j->members[c]->at + (c - j->members[c]->seat) * j->n; }
+
 /* The row of a pair b <= c, or of derivatives by it; behind them are two matrices, then rows of answers. */
 static double *gpumc__bundle_pair(const gpumc__bundle *j, int by, size_t b, size_t c, double *work)
 {
@@ -6711,31 +6715,32 @@ GPUMC__COPIES(return, uint64_t, gpumc__bundle_map_row,
 static double gpumc__bundle_map(const gpumc__link *k, const double *q, double *x, double *work)
 {
     const gpumc__bundle *j = k->bundle;
-    const size_t c = k->seat;
     const double left = k->diagonal == GPUMC__NONE ? 1 : x[k->diagonal];
-    if (c == 0) gpumc__bundle_solve(j, x, work);
-    const double *spread = gpumc__bundle_row(j, GPUMC__SPREAD, c, work);
-    double *off = gpumc__bundle_row(j, GPUMC__OFF, c, work);
-    gpumc__bundle_middle(j, c, off, work);
-    return gpumc__bundle_map_row(j->n, left / GPUMC__FINEST, q, gpumc__bundle_row(j, GPUMC__MEAN, c, work),
-                                 gpumc__bundle_row(j, GPUMC__INV_TAU, c, work), spread,
-                                 gpumc__bundle_pair(j, 0, c, c, work), off, x + k->at)
-        ? -GPUMC_INF : gpumc__sum_log(spread, j->n);
+    uint64_t beyond = 0;
+    if (k->seat == 0) gpumc__bundle_solve(j, x, work);
+    for (size_t at = 0, c = k->seat; at < k->size; at += j->n, c++) {
+        double *off = gpumc__bundle_row(j, GPUMC__OFF, c, work);
+        gpumc__bundle_middle(j, c, off, work);
+        beyond += gpumc__bundle_map_row(j->n, left / GPUMC__FINEST, q + at,
+                                        gpumc__bundle_row(j, GPUMC__MEAN, c, work),
+                                        gpumc__bundle_row(j, GPUMC__INV_TAU, c, work),
+                                        gpumc__bundle_row(j, GPUMC__SPREAD, c, work),
+                                        gpumc__bundle_pair(j, 0, c, c, work), off, x + k->at + at);
+    }
+    return beyond ? -GPUMC_INF : gpumc__sum_log(gpumc__bundle_row(j, GPUMC__SPREAD, k->seat, work), k->size);
 }
 
 static double gpumc__bundle_inverse(const gpumc__link *k, const double *x, double *q, double *work)
 {
     const gpumc__bundle *j = k->bundle;
-    if (k->seat == 0) gpumc__bundle_solve(j, x, work);
-    const double *mu = gpumc__bundle_row(j, GPUMC__MEAN, k->seat, work);
     const double *spread = gpumc__bundle_row(j, GPUMC__SPREAD, k->seat, work);
+    const double *mu = gpumc__bundle_row(j, GPUMC__MEAN, k->seat, work);
     double *off = gpumc__bundle_row(j, GPUMC__OFF, k->seat, work);
-    gpumc__bundle_middle(j, k->seat, q, work);
-    for (size_t i = 0; i < j->n; i++) {
-        off[i] = x[k->at + i] - mu[i];
-        q[i] = (off[i] - q[i]) / spread[i];
-    }
-    return gpumc__sum_log(spread, j->n);
+    if (k->seat == 0) gpumc__bundle_solve(j, x, work);
+    for (size_t i = 0; i < k->size; i++) off[i] = x[k->at + i] - mu[i];
+    for (size_t i = 0; i < k->size / j->n; i++) gpumc__bundle_middle(j, k->seat + i, q + i * j->n, work);
+    for (size_t i = 0; i < k->size; i++) q[i] = (off[i] - q[i]) / spread[i];
+    return gpumc__sum_log(spread, k->size);
 }
 
 /* The chain rule through f_bc: by r_b, Q_bb and w_c; and, of a third value before b, by Q_ab. */
@@ -6903,23 +6908,23 @@ GPUMC__COPIES(, void, gpumc__bundle_pull_pair,
 static void gpumc__bundle_hear(const gpumc__bundle *top, double *work)
 {
     const size_t K = top->K;
+    const gpumc__messages m = gpumc__link_messages(top->members[0], work);
     memset(gpumc__bundle_row(top, GPUMC__INV_TAU, 0, work), 0, K * sizeof *work);
     memset(gpumc__bundle_row(top, GPUMC__MEAN, 0, work), 0, K * sizeof *work);
     memset(gpumc__bundle_pair(top, 0, 0, 0, work), 0, gpumc__triangle(0, K) * sizeof *work);
     for (size_t c = 0; c < K; c++) {
-        const gpumc__link *k = top->members[c];
-        const gpumc__messages m = gpumc__link_messages(k, work);
-        *gpumc__bundle_pair(top, 0, c, c, work) = m.J[k->places[k->at]];
-        *gpumc__bundle_row(top, GPUMC__TOLD, c, work) = m.b[k->places[k->at]];
+        const size_t place = top->members[c]->places[gpumc__bundle_at(top, c)];
+        *gpumc__bundle_pair(top, 0, c, c, work) = m.J[place];
+        *gpumc__bundle_row(top, GPUMC__TOLD, c, work) = m.b[place];
     }
 }
 static void gpumc__bundle_heard_back(const gpumc__bundle *top, double *work)
 {
+    const gpumc__messages m = gpumc__link_messages(top->members[0], work);
     for (size_t c = 0; c < top->K; c++) {
-        const gpumc__link *k = top->members[c];
-        const gpumc__messages m = gpumc__link_messages(k, work);
-        m.by_J[k->places[k->at]] = *gpumc__bundle_pair(top, 1, c, c, work);
-        m.by_b[k->places[k->at]] = *gpumc__bundle_row(top, GPUMC__BY_TOLD, c, work);
+        const size_t place = top->members[c]->places[gpumc__bundle_at(top, c)];
+        m.by_J[place] = *gpumc__bundle_pair(top, 1, c, c, work);
+        m.by_b[place] = *gpumc__bundle_row(top, GPUMC__BY_TOLD, c, work);
     }
 }
 
@@ -6928,20 +6933,25 @@ static void gpumc__bundle_pull(const gpumc__link *k, const double *x, const doub
                                double *dq, double *work)
 {
     const gpumc__bundle *j = k->bundle;
-    const size_t n = j->n, c = k->seat;
+    const size_t n = j->n;
     double *by_mu = gpumc__bundle_row(j, GPUMC__BY_MEAN, 0, work);
-    double *by_v = gpumc__bundle_pair(j, 1, c, c, work);
-    double *by_r = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
-    if (c + 1 == j->K) memset(by_mu, 0, j->K * n * sizeof *by_mu);
-    gpumc__bundle_middle(j, c, by_v, work);
-    gpumc__bundle_pull_row(n, G + k->at, gpumc__bundle_row(j, GPUMC__OFF, c, work),
-                           gpumc__bundle_pair(j, 0, c, c, work), gpumc__bundle_row(j, GPUMC__SPREAD, c, work),
-                           by_v, by_r, by_mu + c * n, dq);
-    for (size_t b = 0; b < c; b++)
-        gpumc__bundle_pull_pair(n, G + k->at, gpumc__bundle_pair(j, 0, b, c, work),
-                                gpumc__bundle_row(j, GPUMC__OFF, b, work), by_r, target + j->members[b]->at,
-                                by_mu + b * n, gpumc__bundle_pair(j, 1, b, c, work));
-    if (c > 0) return;
+    if (k->seat + k->size / n == j->K) memset(by_mu, 0, j->K * n * sizeof *by_mu);
+    for (size_t c = k->seat + k->size / n; c-- > k->seat;) {
+        const double *g = G + gpumc__bundle_at(j, c);
+        double *by_v = gpumc__bundle_pair(j, 1, c, c, work);
+        double *by_r = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
+        gpumc__bundle_middle(j, c, by_v, work);
+        gpumc__bundle_pull_row(n, g, gpumc__bundle_row(j, GPUMC__OFF, c, work),
+                               gpumc__bundle_pair(j, 0, c, c, work),
+                               gpumc__bundle_row(j, GPUMC__SPREAD, c, work), by_v, by_r, by_mu + c * n,
+                               dq + (c - k->seat) * n);
+        for (size_t b = 0; b < c; b++)
+            gpumc__bundle_pull_pair(n, g, gpumc__bundle_pair(j, 0, b, c, work),
+                                    gpumc__bundle_row(j, GPUMC__OFF, b, work), by_r,
+                                    target + gpumc__bundle_at(j, b), by_mu + b * n,
+                                    gpumc__bundle_pair(j, 1, b, c, work));
+    }
+    if (k->seat > 0) return;
     gpumc__bundle_solve_back(j, work);
     if (!j->top) { gpumc__bundle_heard_back(j, work); return; }
     gpumc__bundle_to_data(j, x, gpumc__bundle_to_locations(j, x, target, work), target, work);
@@ -7660,14 +7670,28 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     gpumc__link_settle(k);
 }
 
-/* Block i may belong to a bundle, and its location to the top, if that is one value that only hears. */
+/* Block i may belong to a bundle, and its location to the top, if it only hears. */
 static void gpumc__bundle_join(const gpumc_layout *l, size_t i, gpumc__bundle *j)
 {
     const size_t location = gpumc__find_param(l->model, i, l->parts[i].param->location);
     gpumc__placed *p = &l->parts[location];
     l->parts[i].link.bundle = j;
-    if (location < i && p->size == 1 && !p->link.bundle && gpumc__only_hears(l->model, location))
+    if (location < i && p->size <= j->most && !p->link.bundle && gpumc__only_hears(l->model, location))
         p->link.bundle = j->top;
+}
+
+/* The member of a bundle all of whose elements, and that of no other, have the location at this place; else
+   NONE. */
+static size_t gpumc__bundle_about(const gpumc__bundle *j, size_t place)
+{
+    size_t n = 0, found = GPUMC__NONE;
+    for (size_t c = 0; c < j->K; c++) {
+        size_t i = 0;
+        while (i < j->n && j->members[c]->from[i] == place) i++;
+        n += i > 0;
+        if (i == j->n && j->members[c]->n_covariates == 0) found = c;
+    }
+    return n == 1 ? found : GPUMC__NONE;
 }
 
 /* Which locations a bundle tells, in the order in which they are visited: those of all its members that have
@@ -7675,24 +7699,22 @@ static void gpumc__bundle_join(const gpumc_layout *l, size_t i, gpumc__bundle *j
 static void gpumc__bundle_settle(const gpumc_layout *l, gpumc__bundle *j)
 {
     gpumc__bundle *top = j->top;
-    size_t n = 0;
     top->K = 0;
+    for (size_t c = 0; c < j->K; c++) j->above[c] = GPUMC__NONE;
     for (gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
+        size_t n = 0;
         if (p->link.bundle != top) continue;
-        p->link.seat = GPUMC__NONE;
-        for (size_t c = 0; c < j->K; c++)
-            if (j->members[c]->from[0] == p->at) p->link.seat = top->K;
-        if (p->link.seat == top->K) top->members[top->K++] = &p->link;
+        for (size_t i = 0; i < p->size; i++) n += gpumc__bundle_about(j, p->at + i) != GPUMC__NONE;
+        p->link.seat = n == p->size ? top->K : GPUMC__NONE;
+        for (size_t i = 0; i < p->size && n == p->size; i++) {
+            j->above[gpumc__bundle_about(j, p->at + i)] = top->K;
+            top->members[top->K++] = &p->link;
+        }
     }
     for (size_t c = 0; c < j->K; c++) {
         const gpumc__link *k = j->members[c];
-        size_t e = 0;
-        while (e < top->K && top->members[e]->at != k->from[0]) e++;
-        j->above[c] = e < top->K ? e : GPUMC__NONE;
-        n += k->n_covariates == 0 && (e < top->K || k->from[0] == GPUMC__NONE);
-        for (size_t b = 0; b < c && e < top->K; b++) n -= j->above[b] == e;
+        if (j->above[c] == GPUMC__NONE && (k->n_covariates > 0 || k->from[0] != GPUMC__NONE)) top->K = 0;
     }
-    if (n < j->K) top->K = 0;
 }
 
 /* Fills a layout in zeroed memory, or finds its size if the arena only counts. The model has been checked. */
@@ -14201,8 +14223,8 @@ static void gpumc__sharing_strip(size_t part, int member GPUMC__UNUSED, void *sh
    least squares in the directions in which theta has a variance of 1 and no correlations: errors are a share
    of what is known in every direction, the narrow ones too. Put together are correlated blocks, and those
    whose elements' draws have a mean squared correlation of 0.1 at least, not counting what goes with shared
-   values; of few elements more, as their locations, which hear of the data no longer, have more to lose. */
-static double gpumc__bundle_least(size_t n) { return 0.1 + 1.5 / (double)n; }
+   values. */
+#define GPUMC__BUNDLED_FROM 0.1
 
 /* Sums over draws of products of element i's values in blocks at such coordinates, x of theta and y of pulls,
    z of shared values; of x and y less what goes with z. */
@@ -14343,13 +14365,12 @@ static void gpumc__bundle_learn(const gpumc__sharing *of, gpumc__bundle *j)
             all.at[all.K] = l->parts[i].free_at;
             links[all.K++] = &l->parts[i].link;
         }
-    const double least = gpumc__bundle_least(j->n);
     gpumc__bundle_correlations(&all, related);
     for (size_t c = 0; c < all.K; c++)
         for (size_t b = 0; b < c; b++) {
             const int kin = gpumc__are_kin(links[b], links[c]);
             const size_t from = of_group[c], to = of_group[b];
-            for (size_t m = 0; m < all.K && (kin || related[c * all.K + b] > least); m++)
+            for (size_t m = 0; m < all.K && (kin || related[c * all.K + b] > GPUMC__BUNDLED_FROM); m++)
                 if (of_group[m] == from) of_group[m] = to;
         }
     for (size_t c = 0; c < all.K; c++) size[of_group[c]]++;

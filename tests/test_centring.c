@@ -302,7 +302,7 @@ static void check_kinds(void)
                                    { .name = "tau", .kind = GPUMC_POSITIVE },
                                    { .name = "a", .size = 3, .location = "mu", .scale = "tau" },
                                    { .name = "b", .size = 4, .location = "mu", .scale = "tau" } };
-    static const size_t square[] = { 3, 3, 2, 2 }, four[] = { 1, 0, 1, 1 };
+    static const size_t square[] = { 3, 3, 2, 2 }, zeros[4] = { 0 }, ones[] = { 1, 1, 1, 1 }, four[] = { 1, 0, 1, 1 };
     const gpumc_param correlated[] = { { .name = "mu", .size = 2 },
         { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 }, { .name = "beta" },
         { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = square, .n_dims = 2 },
@@ -324,13 +324,14 @@ static void check_kinds(void)
         { .name = "t", .size = 4, .scale = "s", .scale_index = four, .covariates = covariates,
           .n_covariates = 2, .coefficients = "beta" },
         { .name = "b", .size = 4, .location = "m", .factor = "L" } };
-    const gpumc_param telling[] = { { .name = "last" }, { .name = "s", .kind = GPUMC_POSITIVE, .size = 2 },
+    const gpumc_param telling[] = { { .name = "two", .size = 2 }, { .name = "s", .kind = GPUMC_POSITIVE, .size = 2 },
         { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = &square[2], .n_dims = 2 }, { .name = "m" },
-        { .name = "slope", .size = 2 }, { .name = "first" }, { .name = "noise", .kind = GPUMC_POSITIVE },
+        { .name = "slope", .size = 2 }, { .name = "noise", .kind = GPUMC_POSITIVE },
         { .name = "a", .size = 4, .location = "m", .scale = "s", .scale_index = four, .factor = "L" },
         { .name = "b", .size = 4, .scale = "s", .scale_index = six },
-        { .name = "c", .size = 4, .location = "last", .scale = "s", .scale_index = four, .factor = "L" },
-        { .name = "d", .size = 4, .location = "first", .scale = "s", .scale_index = six },
+        { .name = "c", .size = 4, .location = "two", .location_index = zeros, .scale = "s",
+          .scale_index = four, .factor = "L" },
+        { .name = "d", .size = 4, .location = "two", .location_index = ones, .scale = "s", .scale_index = six },
         { .name = "too", .size = 3, .location = "m", .scale = "s", .scale_index = six } };
     const gpumc_param trio[] = { { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 },
         { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = square, .n_dims = 2 }, { .name = "x" },
@@ -371,7 +372,7 @@ static void check_kinds(void)
     }
     check_machine("two blocks that data know together", pair, 6);
     check_machine("four such blocks, two correlated", bundled, 9);
-    check_machine("four such blocks, which tell three locations", telling, 12);
+    check_machine("four such blocks, which tell three locations", telling, 11);
     check_machine("three correlated blocks that data know together", trio, 6);
     check_machine("scalar", scalar, 3);
     check_machine("no scale", no_scale, 3);
