@@ -146,9 +146,9 @@
        NUTS   for one or two parameters that are not so nearly normal, for up to 7 with a long tail, and where
               warm-up saw slow energies, divergences or long trees, because it says so when a region is
               missed: 7 to 15 gradients.
-     Where the draws of HMC or MAMS show chains that were held at a point, hardly entered a lump of the
-     posterior or mixed slowly (500 draws and more), or the density has mass far from all of them, NUTS draws
-     all of it again, unless an on_draw has seen the draws: noise of single runs falls, but runs that look
+     Where the draws of HMC or MAMS diverged or show chains that were held at a point, hardly entered a lump of
+     the posterior or mixed slowly (500 draws and more), or the density has mass far from all of them, NUTS
+     draws all of it again, unless an on_draw has seen the draws: noise of single runs falls, but runs that look
      well are kept, and paths seldom enter what is narrow: where the scale of data nears 0 the last percent of
      its tail may be missing, and with it a tenth of its sd; and so may a lump apart. Where that counts, ask
      for NUTS and a target_accept of 0.99. fit.sampler and the summary say what was chosen and why;
@@ -21549,7 +21549,8 @@ static const char *gpumc__paths_fail(const gpumc__run *r)
         || r->n_iterations[1] == 0 || f->options.on_draw) return NULL;
     for (size_t i = 0; i < f->n_warnings; i++) {
         const gpumc_warning *w = &f->warnings[i];
-        if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK || w->code == GPUMC_W_UNSEEN) held = w;
+        if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK || w->code == GPUMC_W_UNSEEN
+            || w->code == GPUMC_W_DIVERGENT) held = w;
         if (w->code == GPUMC_W_RHAT || w->code == GPUMC_W_ESS) slow = w;
         apart |= w->code == GPUMC_W_RHAT && w->value > 1.4;
     }
