@@ -6520,7 +6520,10 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
        theta_c = mu_c + w_c - sum f_bc (theta_b - mu_b) + sqrt(v_c) q_c,   v_c = 1 / Q_cc,  f_bc = v_c Q_bc,
    where w = v r. Where data and populations are normal, every q is a standard normal of its own. Rows of n
    numbers hold the elements; those of Q become f, and v on the diagonal. Derivatives by Q, r and mu go the
-   way back when the first member has been pulled. */
+   way back when the first member has been pulled.
+   Their locations are told A = P Q^-1 J, for J, and P Q^-1 b, for b, summed over the elements, in addition to
+   what others tell each of them. They are eliminated in the same way, as a bundle, the top, of one element
+   and no population. */
 GPUMC__INLINE size_t gpumc__triangle(size_t b, size_t c) { return c * (c + 1) / 2 + b; }
 
 /* Where a member begins among natural values. In a top, a block is as many members as it has elements. */
@@ -6904,7 +6907,7 @@ GPUMC__COPIES(, void, gpumc__bundle_pull_pair,
     }
 }
 
-/* Between the elimination of locations and what they are told by others; of no population, so about 0. */
+/* What a top is told by others: of no population, so about 0. And the chain rule through J and b. */
 static void gpumc__bundle_hear(const gpumc__bundle *top, double *work)
 {
     const size_t K = top->K;
@@ -6958,8 +6961,8 @@ static void gpumc__bundle_pull(const gpumc__link *k, const double *x, const doub
     gpumc__bundle_to_populations(j, target, work);
 }
 
-/* What a bundle tells its locations: A = P Q^-1 J and P Q^-1 b, summed over its elements, join what these are
-   told by others; and the elimination of these. Answers are Y = Q^-1 J, by columns, and y = Q^-1 b. */
+/* What a bundle tells its locations, and their elimination. Answers are Y = Q^-1 J, by columns, and
+   y = Q^-1 b. */
 static void gpumc__bundle_tell(const gpumc__bundle *j, const double *x, double *work)
 {
     const gpumc__bundle *top = j->top;
@@ -6995,7 +6998,7 @@ static void gpumc__bundle_tell(const gpumc__bundle *j, const double *x, double *
 
 /* Derivatives by P, or by J, of what is told, as rows of pairs. With S and s those by A and P Q^-1 b,
        by P: Y S Y' + Y s y',   by J: S - Y S - S Y' + Y S Y' - (s - Y s) y'
-   but for symmetry. The rows of the top's b hold Y s, those of r what b receives, s - Y s. */
+   but for symmetry. Rows OFF hold Y s, rows BY_TOLD what b receives, s - Y s. */
 static void gpumc__bundle_by_told(const gpumc__bundle *j, const double *S, int by_J, double *work)
 {
     const size_t n = j->n, K = j->K;
