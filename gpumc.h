@@ -10146,7 +10146,7 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
     p->a[2] = given->c;
     if (given->family == gpumc_prior_flat) return GPUMC_OK;
     const double least = p->f(GPUMC__QUANTILE, 0, p->a, NULL), most = p->f(GPUMC__QUANTILE, 1, p->a, NULL);
-    if (gpumc__is_nan(p->f(GPUMC__QUANTILE, 0.5, p->a, NULL)))
+    if (!gpumc__is_finite(p->f(GPUMC__QUANTILE, 0.5, p->a, NULL)))
         return GPUMC__BAD_PARAM(error, given->name, "prior %s(%g, %g, %g) needs %s", law->name, given->a,
                                 given->b, given->c, law->parameters);
     const int below = p->f(GPUMC__LOWER, r->lower, p->a, NULL) < -GPUMC_LOG_2;
@@ -16432,6 +16432,9 @@ GPUMC_API gpumc_status gpumc_loo_compare(const double *elpd_a, const double *elp
     for (size_t i = 0; i < n; i++) {
         *difference += elpd_a[i] - elpd_b[i];
         gpumc__count_in(&tally, elpd_a[i] - elpd_b[i]);
+        if (!gpumc__is_finite(*difference))
+            return GPUMC__BAD_ARGUMENT(error, "elpd_a[%.0f] = %g and elpd_b[%.0f] = %g: both must be finite",
+                                       (double)i, elpd_a[i], (double)i, elpd_b[i]);
     }
     *se = sqrt((double)n * gpumc__tally_variance(&tally));
     return GPUMC_OK;
@@ -20255,7 +20258,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 10    /* to be raised when what is carried changes */
+#define GPUMC__CHECKPOINT_FORMAT 11    /* to be raised when what is carried, or what it means, changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {

@@ -1145,6 +1145,9 @@ static void check_loo(void)
     CHECK(fabs(difference - apart) < 1e-12 && fabs(se - sqrt(12 * variance_of(by_hand, 12))) < 1e-12,
           "two models differ by %g, se %g", difference, se);
     CHECK(gpumc_loo_compare(elpd, other, 1, &difference, &se, &error) == GPUMC_ERROR_ARGUMENT, "one alone");
+    other[3] = NAN;
+    CHECK(gpumc_loo_compare(elpd, other, 12, &difference, &se, &error) == GPUMC_ERROR_ARGUMENT
+          && strstr(error.text, "elpd_b[3] = "), "NaN: %s", error.text);
     SAME(loo.worst_k, gpumc__largest(k, 12));
     SAME(loo.k_threshold, 1 - 1 / log10(1600) < 0.7 ? 1 - 1 / log10(1600) : 0.7);
     draw_of(&h, 2, 2)[4] = -INFINITY;

@@ -1266,6 +1266,7 @@ static void check_bad_input(void)
     REFUSED(e->data.n_priors = 5, "\"sd\": it has no prior");
     REFUSED(e->priors[0].family = NULL, "no family");
     REFUSED(e->priors[0].b = -1, "prior normal(0, -1, 0) needs mu real, sigma > 0");
+    REFUSED(e->priors[0].a = INFINITY, "prior normal(inf, 2, 0) needs mu real, sigma > 0");
     REFUSED(e->priors[0].family = gpumc_prior_half_normal;
             e->priors[0].a = 1, "prior half_normal lives on 0..inf");
     REFUSED(e->priors[3] = ((gpumc_prior){ "nu", gpumc_prior_uniform, 0, 9, 0 }),
