@@ -146,14 +146,14 @@
        NUTS   for one or two parameters that are not so nearly normal, for up to 7 with a long tail, and where
               warm-up saw slow energies, divergences or long trees, because it says so when a region is
               missed: 7 to 15 gradients.
-     Where the draws of HMC or MAMS diverged or show chains that were held at a point, hardly entered a lump of
+     Where the draws of HMC or MAMS diverged, show chains that were held at a point, hardly entered a lump of
      the posterior or mixed slowly (500 draws and more), or the density has mass far from all of them, NUTS
-     draws all of it again, unless an on_draw has seen the draws: noise of single runs falls, but runs that look
-     well are kept, and paths seldom enter what is narrow: where the scale of data nears 0 the last percent of
-     its tail may be missing, and with it a tenth of its sd; and so may a lump apart. Where that counts, ask
-     for NUTS and a target_accept of 0.99. fit.sampler and the summary say what was chosen and why;
-     options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where memory counts use thin. A smoother
-     or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
+     draws all of it again, unless an on_draw has seen the draws: noise of single runs falls, but runs that
+     look well are kept, and paths seldom enter what is narrow: where the scale of data nears 0 the last
+     percent of its tail may be missing, and with it a tenth of its sd; and so may a lump apart. Where that
+     counts, ask for NUTS and a target_accept of 0.99. fit.sampler and the summary say what was chosen and
+     why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where memory counts use thin. A
+     smoother or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk and ess_tail (how
@@ -169,6 +169,8 @@
        EBFMI        energies move slowly: heavy tails, a scale that touches zero
        RHAT, ESS    chains disagree or move slowly: a longer run first, then think of several modes, or of
                     sums that the data do not identify
+       JUMPS        the log density has a step, from an if, a floor or a comparison, that its gradient does
+                    not show: sum out what is discrete. Looked for where other warnings doubt the draws
        IMPROPER     the log density does not depend on a value, or a value runs off to infinity: a prior is
                     missing, or a sign is wrong
        RESTARTED    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
@@ -2696,7 +2698,7 @@ typedef enum gpumc_warning_code {
     GPUMC_W_DIVERGENT = 0, GPUMC_W_TREEDEPTH, GPUMC_W_EBFMI, GPUMC_W_RHAT, GPUMC_W_ESS, GPUMC_W_FEW_CHAINS,
     GPUMC_W_FEW_DRAWS, GPUMC_W_CONSTANT, GPUMC_W_NOT_FINITE, GPUMC_W_ACCEPT, GPUMC_W_STUCK, GPUMC_W_RESTARTED,
     GPUMC_W_NOT_MIXED, GPUMC_W_METRIC, GPUMC_W_CHECKPOINT, GPUMC_W_HELD, GPUMC_W_IMPROPER,
-    GPUMC_W_UNSEEN
+    GPUMC_W_UNSEEN, GPUMC_W_JUMPS
 } gpumc_warning_code;
 typedef struct gpumc_warning {
     gpumc_warning_code code;
@@ -16769,7 +16771,7 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
 static const char *const gpumc__warning_names[] = {
     "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
     "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT", "HELD",
-    "IMPROPER", "UNSEEN" };
+    "IMPROPER", "UNSEEN", "JUMPS" };
 static const char *const gpumc__metric_names[] = { "automatic", "diagonal", "low-rank", "dense", "unit",
                                                    "blocks" };
 
@@ -18871,7 +18873,7 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
 static gpumc_status gpumc__merge_warnings(const gpumc__merge *m, size_t n)
 {
     static const gpumc_warning_code codes[] = { GPUMC_W_RESTARTED, GPUMC_W_NOT_MIXED, GPUMC_W_IMPROPER,
-                                                GPUMC_W_UNSEEN };
+                                                GPUMC_W_UNSEEN, GPUMC_W_JUMPS };
     gpumc_status status = GPUMC_OK;
     for (size_t k = 0; k < sizeof codes / sizeof *codes && !status; k++) {
         size_t warned = 0;
@@ -21314,6 +21316,14 @@ static gpumc_status gpumc__warn_of_restart(gpumc_fit *f, const gpumc__restart *r
                          "hidden by this (option keep_stuck_chains)");
 }
 
+/* The last warning goes before all others: it may be why there are others. */
+static void gpumc__say_first(gpumc_fit *f)
+{
+    const gpumc_warning last = f->warnings[f->n_warnings - 1];
+    memmove(f->warnings + 1, f->warnings, (f->n_warnings - 1) * sizeof last);
+    f->warnings[0] = last;
+}
+
 /* Whether values of the kind can run off to infinity. */
 static int gpumc__is_open(gpumc_kind kind)
 { return gpumc__has_shapes(kind) || kind == GPUMC_UNBOUNDED || kind == GPUMC_AFFINE; }
@@ -21371,9 +21381,87 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
     if (gpumc__warn(f, GPUMC_W_IMPROPER, 0, (double)loose, "nothing seems to hold %s: %s. Give it a prior, "
                     "or leave it out; until then no draw of anything means much", name, wrong) != GPUMC_OK)
         return GPUMC_ERROR_MEMORY;
-    const gpumc_warning last = f->warnings[f->n_warnings - 1];
-    memmove(f->warnings + 1, f->warnings, (f->n_warnings - 1) * sizeof last);
-    f->warnings[0] = last;
+    gpumc__say_first(f);
+    return GPUMC_OK;
+}
+
+/* ---- where the density jumps ----------------------------------------------------------------------
+   Where trust is broken, ways between draws are halved, towards where values and slopes agree least, down to
+   nothing: the difference that is left is a jump, of which gradients know nothing. */
+enum { GPUMC__WAYS = 12, GPUMC__HALVINGS = 36, GPUMC__MOVED_ALONE = 256 };
+typedef struct gpumc__way {
+    gpumc__run *run;
+    double *from, *by, *point, *grad, *work;
+} gpumc__way;
+typedef struct gpumc__post { double t, lp, slope; } gpumc__post;
+
+/* On the way at t, or at `from` but for one coordinate, which is. */
+static gpumc__post gpumc__way_at(const gpumc__way *w, double from, double t, size_t alone)
+{
+    const size_t n = w->run->layout->n_free;
+    gpumc__post post = { t, 0, 0 };
+    for (size_t i = 0; i < n; i++)
+        w->point[i] = w->from[i] + (alone == GPUMC__NONE || alone == i ? t : from) * w->by[i];
+    post.lp = gpumc_model_eval(w->run->layout, w->point, w->grad, w->work);
+    post.slope = gpumc__dot(w->grad, w->by, n);
+    w->run->fit->sampling_gradients++;
+    return post;
+}
+
+/* Halves a way between draws; returns the jump, 0 where there is none, and its ends. */
+static double gpumc__way_jump(const gpumc__way *w, gpumc__post *a, gpumc__post *b)
+{
+    *a = gpumc__way_at(w, 0, 0, GPUMC__NONE);
+    *b = gpumc__way_at(w, 0, 1, GPUMC__NONE);
+    for (int k = 0; k < GPUMC__HALVINGS; k++) {
+        const double quarter = 0.25 * (b->t - a->t);
+        const gpumc__post m = gpumc__way_at(w, 0, 0.5 * (a->t + b->t), GPUMC__NONE);
+        const double before = fabs(m.lp - a->lp - quarter * (a->slope + m.slope));
+        const double behind = fabs(b->lp - m.lp - quarter * (m.slope + b->slope));
+        *(behind > before ? a : b) = m;
+    }
+    const double jump = b->lp - a->lp, smooth = (fabs(a->slope) + fabs(b->slope)) * (b->t - a->t);
+    return fabs(jump) > 0.1 + 10 * smooth ? jump : 0;
+}
+
+static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
+{
+    const uint32_t doubts = 1u << GPUMC_W_DIVERGENT | 1u << GPUMC_W_TREEDEPTH | 1u << GPUMC_W_RHAT
+        | 1u << GPUMC_W_ESS | 1u << GPUMC_W_ACCEPT | 1u << GPUMC_W_STUCK | 1u << GPUMC_W_HELD
+        | 1u << GPUMC_W_NOT_MIXED | 1u << GPUMC_W_RESTARTED;
+    gpumc_fit *f = r->fit;
+    const gpumc_layout *l = r->layout;
+    double *rows = r->adapt->moments, jump = 0;
+    const gpumc__way w = { r, rows, rows + l->n_free, rows + 2 * l->n_free, rows + 3 * l->n_free,
+                           r->chains[0].work };
+    uint32_t seen = 0;
+    size_t alone = GPUMC__NONE;
+    gpumc__post a, b;
+    char where[100] = "somewhere between the draws", name[64];
+    for (size_t i = 0; i < f->n_warnings; i++) seen |= f->warnings[i].note ? 0 : 1u << f->warnings[i].code;
+    for (size_t k = 0; k < GPUMC__WAYS && (seen & doubts) && f->n_draws > 1 && jump == 0; k++) {
+        const size_t c = k % f->n_chains, other = (k + 1) % f->n_chains, n = f->n_draws;
+        const size_t draw = c * f->draw_capacity + k * n / GPUMC__WAYS;
+        const size_t end = other * f->draw_capacity + (k * n / GPUMC__WAYS + n / 2) % n;
+        if (gpumc_model_unconstrain(l, f->draws + draw * f->n_columns, w.from, w.work, NULL) != GPUMC_OK
+            || gpumc_model_unconstrain(l, f->draws + end * f->n_columns, w.by, w.work, NULL) != GPUMC_OK)
+            continue;
+        gpumc__add_multiple(w.by, -1, w.from, l->n_free);
+        jump = gpumc__way_jump(&w, &a, &b);
+    }
+    if (jump == 0) return GPUMC_OK;
+    for (size_t i = 0; i < gpumc__smaller(l->n_free, GPUMC__MOVED_ALONE) && alone == GPUMC__NONE; i++)
+        if (fabs(gpumc__way_at(&w, a.t, b.t, i).lp - a.lp) > 0.5 * fabs(jump)) alone = i;
+    if (alone != GPUMC__NONE) {
+        const gpumc__placed *p = &l->parts[gpumc__part_of(l, alone)];
+        const size_t column = p->at + alone - p->free_at;
+        gpumc_column_name(f, column, name, sizeof name);
+        snprintf(where, sizeof where, "as %s passes %.6g", name, w.work[column]);
+    }
+    if (gpumc__warn(f, GPUMC_W_JUMPS, 0, jump, "the log density jumps by %.3g %s, which its gradient does "
+                    "not show: is there an if, a floor or a comparison in it? Sum out what is discrete, or "
+                    "smooth it", fabs(jump), where) != GPUMC_OK) return GPUMC_ERROR_MEMORY;
+    gpumc__say_first(f);
     return GPUMC_OK;
 }
 
@@ -21526,6 +21614,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
         status = gpumc__warn(f, GPUMC_W_NOT_MIXED, mixed, a->mixing, "the chains had not mixed at the end of "
                              "warm-up (R-hat %.2f of the log density)%s: a longer num_warmup may help",
                              a->mixing, mixed ? ", but have since" : "");
+    if (status == GPUMC_OK && f->draws) status = gpumc__warn_of_jumps(r);
     return status == GPUMC_OK ? gpumc__warn_of_improper(r) : status;
 }
 

@@ -765,6 +765,40 @@ static void check_jump(void)
     }
 }
 
+/* A change point: steps of 0.5 at every whole number, of this width, 0 for an if. In runs that warn of anything
+   a step is found and named before all else; a narrow slope is none. */
+static double changing(const double *x, double *g, void *data)
+{
+    const double width = *(const double *)data;
+    double lp = gpumc_std_normal_lpdf(x[0], &g[0]);
+    for (int t = 1; t < 10; t++) {
+        const double sign = t < 6 ? 0.5 : -0.5;
+        const double passed = width > 0 ? gpumc_inv_logit((x[1] - t) / width) : x[1] > t;
+        lp += sign * passed;
+        if (width > 0) g[1] += sign * passed * (1 - passed) / width;
+    }
+    return lp;
+}
+static void check_jump_is_named(void)
+{
+    static const gpumc_param pair[] = { { .name = "other" },
+                                        { .name = "cp", .kind = GPUMC_INTERVAL, .lower = 0, .upper = 10 } };
+    double width = 0;
+    const gpumc_model m = { .name = "changing", .params = pair, .n_params = 2, .log_density = changing,
+                            .data = &width };
+    const gpumc_sample_options o = { .seed = 6, .num_samples = 60 };
+    for (int k = 0; k < 2; k++, width = 0.02) {
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const gpumc_warning *w = warning_of(&fit, GPUMC_W_JUMPS);
+        CHECK(warning_of(&fit, GPUMC_W_ESS) != NULL, "60 draws are too few to be warned of");
+        if (k == 1) CHECK(!w, "a slope is said to jump: %s", w ? w->text : "");
+        else CHECK(w && w == fit.warnings && fabs(fabs(w->value) - 0.5) < 1e-6
+                   && strstr(w->text, "jumps by 0.5 as cp passes "), "%s", w ? w->text : "no word");
+        gpumc_free(&fit);
+    }
+}
+
 /* Values that nothing holds are named before all else; those that bounds hold are no fault. */
 static double loose(const double *x, double *g, void *data)
 {
@@ -979,6 +1013,7 @@ int main(void)
     check_unmixed_warmup();
     check_unseen();
     check_jump();
+    check_jump_is_named();
     check_loose();
     check_tenth();
     check_far_start();
