@@ -5833,7 +5833,8 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
    theta at t = 1, theta given tau has a standard deviation proportional to r, and so q has one that tau does
    not change. r falls as t near t = 0, so there is no funnel, and stays below 1 / sqrt(c), so that in walks
    the product of many 1 - c r does not grow, as it would with r = t^(1 - c). c = 1 has a pole at t = 0, by
-   which a chain that falls in would seem the best of all; learned, it is taken for .999, asked for, as it is.
+   which a chain that falls in would seem the best of all; learned, it is taken for .999, or for more where
+   data know more, asked for, as it is.
    Once the bulk is reached, warm-up also knows where the data alone would have theta, the anchor m. Then
        theta = mu + (1 - k) (m - mu) + r q,   k = (1 - c) / h^2,
    k the population's share of what is known. Where data and population are normal, q is normal with a mean
@@ -5896,7 +5897,7 @@ typedef struct gpumc__link {
     unsigned char *notches;          /* of c, one an element */
     double *anchors;                 /* m, one an element */
     double *per_unit;                /* 1 / tau0, one a unit */
-    double most;                     /* c of the last notch */
+    double most, found_most;         /* c of the last notch; what it is to be next */
     int n_used;                      /* notches in use */
     unsigned char used[GPUMC__FULL + 1];
     int anchored;                    /* the anchors are in force */
@@ -7638,7 +7639,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     size_t stride;
     const size_t length = gpumc__walk_length(p, k->size, &stride);
     k->scale = p->scale ? l->parts[scale].at : GPUMC__NONE;
-    k->most = gpumc__most_centring(p);
+    k->most = k->found_most = gpumc__most_centring(p);
     k->covariates = p->covariates;
     k->n_covariates = p->n_covariates;
     k->coefficients = p->coefficients ? l->parts[coefficients].at : 0;
@@ -14092,22 +14093,32 @@ static void gpumc__centring_shares(const gpumc__link *k, double *v, double n)
     for (size_t i = 0; i < k->size; i++)
         if (!gpumc__link_is_start(k, i)) variance += (v[i] - mean) * (v[i] - mean) / size;
     w = variance > 0 ? fmax(0, 1 - noise / variance) : 0;
-    for (size_t i = 0; i < k->size; i++) v[i] = fmin(fmax(mean + w * (v[i] - mean), 0), 0.999);
+    for (size_t i = 0; i < k->size; i++) v[i] = fmin(fmax(mean + w * (v[i] - mean), 0), 1 - 1e-13);
+}
+
+/* What the last notch is to stand for, between the least and the most odds of elements that have it: of those
+   about which data know far more than .999 says, a location that moves would drag them along. */
+static void gpumc__centring_most(gpumc__link *k, double least, double most)
+{
+    const double odds = most > 0 ? fmin(fmax(sqrt(least) * sqrt(most), 999), 1e13) : 999;
+    k->found_most = odds / (1 + odds);
 }
 
 /* On the way to the bulk: weights by Var(tau G) = 1 / (1 - share), less where the scale is uncertain. */
-static void gpumc__centring_early(gpumc_adapt *a, const gpumc__placed *p, double n, double *weights)
+static void gpumc__centring_early(gpumc_adapt *a, gpumc__placed *p, double n, double *weights)
 {
     const gpumc__link *k = &p->link;
     const double *units = gpumc__adapt_units(a, k);
-    double *share = a->moments + a->dim + p->free_at;
+    double *share = a->moments + a->dim + p->free_at, least = GPUMC_INF, most = 0;
     for (size_t j = 0; j < k->size; j++) share[j] /= n - 1;
     gpumc__centring_shares(k, share, n);
     for (size_t j = 0; j < k->size; j++) {
         const double sd = sqrt(units[3 * k->unit[j] + 1] / (n - 1));
         const double odds = gpumc__exp(-2 * sd) * share[j] / (1 - share[j]), c = odds / (1 + odds);
         weights[j] = gpumc__nearest_notch(c > 0.95 ? 1 : fmin(c, 0.9));
+        if (c > 0.95) gpumc__include(&least, &most, odds);
     }
+    gpumc__centring_most(&p->link, least, most);
 }
 
 /* The notch for data that know an element of link k with precision J. */
@@ -14432,7 +14443,7 @@ static int gpumc__sharing_learn(gpumc_adapt *a, double *rows)
 /* The same as weights (notches) and anchors b / J, from far fewer draws than variances need. Weights that are
    alike, within a factor of two, become one, as then the vector loops apply; units make up for the difference
    to its notch. */
-static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double *weights, double *anchors)
+static void gpumc__centring_late(gpumc_adapt *a, gpumc__placed *p, double *weights, double *anchors)
 {
     const gpumc__link *k = &p->link;
     const double *theta = a->moments + p->free_at;
@@ -14454,13 +14465,17 @@ static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double 
         : 0;
     for (size_t u = 0; u < k->n_scales && common > 0; u++)
         units[3 * u] -= 0.5 * gpumc__log(mean * (1 / gpumc__notch[common] - 1));
+    double least_full = GPUMC_INF, most_full = 0;
     for (size_t j = 0; j < k->size; j++) {
-        const double tau0 = gpumc__exp(units[3 * k->unit[j]]);
+        const double tau0 = gpumc__exp(units[3 * k->unit[j]]), full = weights[j] / (1 - weights[j]);
         const int notch = alike ? (int)common : gpumc__nearest_notch(weights[j]);
         const double c = gpumc__notch[notch], odds = c / (1 - c);
+        if (notch == GPUMC__FULL && !gpumc__link_is_start(k, j))
+            gpumc__include(&least_full, &most_full, full);
         weights[j] = notch;
         anchors[j] = notch > 0 && notch < GPUMC__FULL ? theta[j] + anchors[j] * tau0 * tau0 / odds : theta[j];
     }
+    gpumc__centring_most(&p->link, least_full, most_full);
 }
 
 /* ---- the noise of the data ----
@@ -14478,7 +14493,7 @@ static void gpumc__noise_expect(gpumc_adapt *a, const double *weights)
         for (size_t j = 0; p->linked && j < p->size; j++) {
             const size_t at = p->free_at + j;
             const int notch = k->tells ? 0 : (int)weights[at];
-            const double c = notch < GPUMC__FULL ? gpumc__notch[notch] : k->most;
+            const double c = notch < GPUMC__FULL ? gpumc__notch[notch] : k->found_most;
             J[at] = k->tells ? weights[at]
                 : c / (1 - c) * gpumc__exp(-2 * gpumc__adapt_units(a, k)[3 * k->unit[j]]);
             b[at] = weights[a->dim + at] * (k->tells ? 1 : J[at]);
@@ -14651,6 +14666,7 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
         for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = gpumc__exp(-gpumc__adapt_units(a, k)[3 * u]);
         k->anchored = late && l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
         if (k->anchored) k->noise = k->found;
+        k->most = gpumc__most_centring(l->parts[i].param) < 1 ? k->found_most : 1;
         if (k->anchored && k->tells && k->phi)
             gpumc__series_anchors(k, l->parts[i].param, weight, weight + a->dim);
         if (k->anchored && k->tells) {
@@ -20389,6 +20405,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
         if (!l->parts[i].linked) continue;
         gpumc__carry(k, link->per_unit, link->n_units * sizeof(double));
         gpumc__carry(k, &link->anchored, sizeof link->anchored);
+        gpumc__carry(k, &link->most, sizeof link->most);
         gpumc__carry(k, &link->noise, sizeof link->noise);
         if (k->reading) gpumc__link_settle(link);
     }
