@@ -2463,9 +2463,9 @@ GPUMC_API gpumc_population_family gpumc_population_student_t;        /* shape: d
 GPUMC_API gpumc_population_family gpumc_population_truncated_normal; /* to the bounds; link: the identity */
 
 /* Where a population is not the normal one, or a link not that of the kind. Leaves are row functions with
-   p = value, location, scale, then the shape, and x = lower and upper bound. In the quantile form z_NAME is
-   sampled, N(0, 1), and NAME is the quantile of the population with Phi(z) below. With a second block of as
-   many elements, in the quantile form too, it may be any function of z, location and scale of both: two
+   p = value, location, scale, then the shape, and x = least and greatest value. In the quantile form z_NAME
+   is sampled, N(0, 1), and NAME is the quantile of the population with Phi(z) below. With a second block of
+   as many elements, in the quantile form too, it may be any function of z, location and scale of both: two
    parameters that are correlated, or whose sum the data know better than either. */
 typedef struct gpumc_population {
     const char *name;
@@ -2474,7 +2474,8 @@ typedef struct gpumc_population {
     const char *shape;                    /* a block of further parameters */
     const gpumc_row_kind *density;        /* GPUMC_ROW(f, 3, size of shape, 2): instead of a family */
     const gpumc_row_kind *quantile;       /* GPUMC_ROW(f, 3, 0, 2): of z, location, scale; with: f, 6, 0, 2 */
-    int quantile_form;                    /* 1: sample z_NAME; try it where bounded populations warn */
+    int quantile_form;                    /* 1: sample z_NAME (of a normal, as non-centred elements of NAME);
+                                             try it where bounded populations warn */
     const char *with;                     /* the second block */
 } gpumc_population;
 
@@ -2751,12 +2752,12 @@ typedef struct gpumc_fit {
     gpumc_allocator allocator;
 } gpumc_fit;
 
-/* With initial_metric, of the model's free coordinates (for what is learned those of fit->centring, ->typical
-   and ->bend: better to fix centring_weight, typical and bend then), warm-up starts from its variances and
-   from step_size, and learns as ever.
-   With num_warmup -1 they are what the run uses: fit->metric with fit->step_size and fit->sampler, or what a
-   file has, whose step size is that of NUTS, where its metric was dense or diagonal. Chains start as ever, at
-   init or at random; none is looked after, so give an init near the posterior. */
+/* With initial_metric, of the model's free coordinates, warm-up starts from its variances and from step_size,
+   and learns as ever. With num_warmup -1, of a model whose hierarchies are GPUMC_CENTRED (others learn
+   coordinates) and that has typical and bend from the fit, they are what the run uses: fit->metric with
+   fit->step_size and fit->sampler, or what a file has, whose step size is that of NUTS, where its metric was
+   dense or diagonal. Chains start as ever, at init or at random; none is looked after, so give an init near
+   the posterior. */
 
 /* Draws from the posterior of a model: num_chains chains on as many threads as the machine has cores.
    options may be NULL (defaults); fit receives draws, statistics and warnings, to be released by gpumc_free.
@@ -11098,10 +11099,12 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
         || (b->link > GPUMC_LINK_LOG && !between) || g->typical != 0
         || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE
         || (g->kind == GPUMC_UPPER && !truncated && !o->density && !o->quantile))
-        return GPUMC__BAD_PARAM(error, g->name, "link %d is unknown or does not fit "
-                                "GPUMC_%s: log wants POSITIVE or LOWER (not typical), logit and probit "
-                                "UNIT or INTERVAL, a truncated normal the identity; UPPER a truncated "
-                                "normal or a leaf", (int)b->link, gpumc__kind_names[g->kind]);
+        return GPUMC__BAD_PARAM(error, g->name, "link %d does not fit GPUMC_%s: log wants POSITIVE or LOWER "
+                                "(not typical), logit and probit UNIT or INTERVAL; a truncated normal the "
+                                "identity, UPPER that or a leaf", (int)b->link, gpumc__kind_names[g->kind]);
+    if (o->quantile && !o->density && !o->quantile_form)
+        return GPUMC__BAD_PARAM(error, g->name, "a quantile alone is sampled by quantile_form = 1, which is "
+                                "not set; with a density it draws from the prior");
     if (b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED && !truncated && !o->density
         && !o->quantile)
         return GPUMC__BAD_PARAM(error, g->name, "between bounds without a link the population must end "
@@ -20898,6 +20901,10 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpu
     const char *wrong = !m ? NULL : m->dim != dim || foreign ? "does not fit the model"
         : m->rank > 0 && !gpumc__metric_has_rank(m->kind) ? "has a rank that its kind lacks; set it to 0"
         : gpumc__metric_fault(m);
+    for (const gpumc__placed *p = layout->parts; m && !wrong && p < layout->parts + layout->n_parts; p++)
+        if (o->num_warmup < 0 && p->param->centring != GPUMC_CENTRED && gpumc__is_linked(p->param))
+            wrong = "is of coordinates that hierarchies learn in warm-up; with num_warmup -1 their centring "
+                    "must be GPUMC_CENTRED";
     if (m && !wrong && o->num_warmup < 0 && o->metric != m->kind && !gpumc__is_diagonal(m))
         wrong = "is of another kind than option metric (leave that 0)";
     for (size_t i = 0; m && !wrong && i < dim; i++)
@@ -21444,22 +21451,23 @@ static double gpumc__way_jump(const gpumc__way *w, gpumc__post *a, gpumc__post *
 static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
 {
     const uint32_t doubts = 1u << GPUMC_W_DIVERGENT | 1u << GPUMC_W_TREEDEPTH | 1u << GPUMC_W_RHAT
-        | 1u << GPUMC_W_ESS | 1u << GPUMC_W_ACCEPT | 1u << GPUMC_W_STUCK | 1u << GPUMC_W_HELD
-        | 1u << GPUMC_W_NOT_MIXED | 1u << GPUMC_W_RESTARTED;
+        | 1u << GPUMC_W_ESS | 1u << GPUMC_W_HELD | 1u << GPUMC_W_NOT_MIXED | 1u << GPUMC_W_RESTARTED;
     gpumc_fit *f = r->fit;
     const gpumc_layout *l = r->layout;
     double *rows = r->adapt->moments, jump = 0;
     const gpumc__way w = { r, rows, rows + l->n_free, rows + 2 * l->n_free, rows + 3 * l->n_free,
                            r->chains[0].work };
+    const uint64_t some = (f->warmup_gradients + f->sampling_gradients) / 1000;
+    const size_t n_ways = some < GPUMC__WAYS ? (size_t)some + 1 : GPUMC__WAYS;        /* that cost little */
     uint32_t seen = 0;
     size_t alone = GPUMC__NONE;
     gpumc__post a, b;
     char where[100] = "somewhere between the draws", name[64];
     for (size_t i = 0; i < f->n_warnings; i++) seen |= f->warnings[i].note ? 0 : 1u << f->warnings[i].code;
-    for (size_t k = 0; k < GPUMC__WAYS && (seen & doubts) && f->n_draws > 1 && jump == 0; k++) {
+    for (size_t k = 0; k < n_ways && (seen & doubts) && f->n_draws > 1 && jump == 0; k++) {
         const size_t c = k % f->n_chains, other = (k + 1) % f->n_chains, n = f->n_draws;
-        const size_t draw = c * f->draw_capacity + k * n / GPUMC__WAYS;
-        const size_t end = other * f->draw_capacity + (k * n / GPUMC__WAYS + n / 2) % n;
+        const size_t draw = c * f->draw_capacity + k * n / n_ways;
+        const size_t end = other * f->draw_capacity + (k * n / n_ways + n / 2) % n;
         if (gpumc_model_unconstrain(l, f->draws + draw * f->n_columns, w.from, w.work, NULL) != GPUMC_OK
             || gpumc_model_unconstrain(l, f->draws + end * f->n_columns, w.by, w.work, NULL) != GPUMC_OK)
             continue;

@@ -1252,7 +1252,7 @@ static void check_bad_input(void)
     REFUSED(e->params[0].n_dims = 1, "\"mu\": size");
     REFUSED(e->params[0].dims = walk_dims, "\"mu\": size");
     REFUSED(e->params[0].dims = walk_dims; e->params[0].n_dims = 2; e->params[0].size = 5, "\"mu\": size 5");
-    REFUSED(e->params[5].kind = GPUMC_UPPER, "UPPER a truncated normal");
+    REFUSED(e->params[5].kind = GPUMC_UPPER, "UPPER that or a leaf");
     REFUSED(e->populations[0].family = NULL, "there is no density for it");
     REFUSED(e->params[12].upper = -1, "\"chance\": lower -1 must be below upper -1");
     REFUSED(e->params[10].lower = NAN, "\"rate\": bounds nan");
@@ -1279,14 +1279,14 @@ static void check_bad_input(void)
     REFUSED(e->populations[0].shape = "no", "shape \"no\"");
     REFUSED(e->populations[0].link = GPUMC_LINK_LOG, "\"heavy\": link 2");
     REFUSED(e->populations[1].link = GPUMC_LINK_LOG, "\"chance\": link 2");
-    REFUSED(e->populations[2].link = GPUMC_LINK_LOGIT, "truncated normal the identity");
+    REFUSED(e->populations[2].link = GPUMC_LINK_LOGIT, "normal the identity, UPPER that or a leaf");
     REFUSED(e->populations[0].quantile_form = 1, "as the quantile");
     REFUSED(e->populations[4].density = &normal_row, "leaf");
     REFUSED(e->populations[7].with = "twin", "no other block");
     REFUSED(e->populations[7].with = "mu", "goes with \"mu\"");
     REFUSED(e->populations[7].with = "no", "goes with \"no\"");
     REFUSED(e->populations[7].with = NULL, "6 of a pair");
-    REFUSED(e->populations[8].quantile_form = 0, "quantile form");
+    REFUSED(e->populations[8].quantile_form = 0, "a quantile alone is sampled by quantile_form = 1");
     REFUSED(e->rows[1].takes = NULL, "rows \"mixed\": takes is NULL");
     REFUSED(e->rows[1].data.kind = NULL, "rows \"mixed\": data.kind is NULL");
     REFUSED(e->mixed[1].name = "hevy", "rows \"mixed\": there is no parameter \"hevy\"");

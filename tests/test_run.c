@@ -420,9 +420,10 @@ static double paired(const double *x, double *g, void *data)
 }
 static void check_blocks_before(void)
 {
-    static const gpumc_param pairs[] = {
+    gpumc_param pairs[] = {
         { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "phi", .kind = GPUMC_POSITIVE },
-        { .name = "a", .size = 10, .scale = "tau" }, { .name = "b", .size = 10, .scale = "phi" },
+        { .name = "a", .size = 10, .scale = "tau", .centring = GPUMC_CENTRED },
+        { .name = "b", .size = 10, .scale = "phi", .centring = GPUMC_CENTRED },
     };
     const gpumc_model m = { .name = "pairs", .params = pairs, .n_params = 4, .log_density = paired };
     gpumc_sample_options o = { .num_samples = 50 };
@@ -432,6 +433,11 @@ static void check_blocks_before(void)
     o.initial_metric = &first.metric;
     o.step_size = first.step_size;
     CHECK(gpumc_sample(&m, &o, &second) == GPUMC_OK && second.metric.n_blocks == 10, "%s", second.message);
+    gpumc_free(&second);
+    pairs[2].centring = GPUMC_NONCENTRED;              /* in units of tau that the first run had learned */
+    CHECK(gpumc_sample(&m, &o, &second) == GPUMC_ERROR_ARGUMENT
+          && strstr(second.message, "must be GPUMC_CENTRED"), "%s", second.message);
+    pairs[2].centring = GPUMC_CENTRED;
     gpumc_free(&second);
     first.metric.members[1] += 11;
     CHECK(gpumc_sample(&m, &o, &second) == GPUMC_ERROR_ARGUMENT && strstr(second.message, "not fit the model"),
