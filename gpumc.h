@@ -3687,6 +3687,10 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team)
 GPUMC__CALL(exp) GPUMC__CALL(expm1) GPUMC__CALL(log) GPUMC__CALL(log1p) GPUMC__CALL(sqrt)
 GPUMC__CALL(lgamma) GPUMC__CALL(digamma) GPUMC__CALL(inv_Phi) GPUMC__CALL(inv_logit) GPUMC__CALL(log1p_exp)
 static GPUMC__NOINLINE double gpumc__lbeta(double a, double b) { return gpumc_lbeta(a, b); }
+
+/* The structure of these members, which C99 and C++11 cannot both write behind a return. */
+#define GPUMC__RETURN(type, ...) do { const type made = { __VA_ARGS__ }; return made; } while (0)
+
 /* One tail of a law on the log scale, with its derivatives: by the shapes a and b; by log x (gamma) or logit
    x (beta); and by a at fixed a (1 - x) / x, by b at fixed b x / (1 - x). These last are for Student's t and
    the negative binomial law: for large a they are of order 1 / a^2, differences of two of order 1 / a. */
@@ -3696,8 +3700,7 @@ typedef struct gpumc__tail { double side, value, by_a, by_b, by_log, by_a_fixed,
 static gpumc__tail gpumc__certain_tail(double side, double value)
 {
     const double by = value != value ? value : 0;
-    const gpumc__tail tail = { side, value, by, by, by, by, by };
-    return tail;
+    GPUMC__RETURN(gpumc__tail, side, value, by, by, by, by, by);
 }
 /* The same law seen from the wanted side. */
 static gpumc__tail gpumc__tail_at(double side, gpumc__tail tail)
@@ -3710,9 +3713,8 @@ static gpumc__tail gpumc__tail_at(double side, gpumc__tail tail)
 /* The law of 1 - X for a beta law of X. */
 static gpumc__tail gpumc__mirrored(gpumc__tail tail)
 {
-    const gpumc__tail mirror = { -tail.side, tail.value, tail.by_b, tail.by_a, -tail.by_log,
-                                 tail.by_b_fixed, tail.by_a_fixed };
-    return mirror;
+    GPUMC__RETURN(gpumc__tail, -tail.side, tail.value, tail.by_b, tail.by_a, -tail.by_log, tail.by_b_fixed,
+                  tail.by_a_fixed);
 }
 
 /* log Gamma(z + d) - log Gamma(z), accurate relative to d: Stirling's series from z = 8 on, the difference of
@@ -3756,8 +3758,7 @@ typedef struct gpumc__point {
 static gpumc__point gpumc__gamma_point(const gpumc__law *law, double v)
 {
     const double t = law->sign * v, fall = law->slope + law->x * fabs(gpumc__expm1(t));
-    const gpumc__point point = { -law->slope * v - law->x * gpumc__expm1_less(t), fall, { t, 0, 0, 0 } };
-    return point;
+    GPUMC__RETURN(gpumc__point, -law->slope * v - law->x * gpumc__expm1_less(t), fall, { t, 0, 0, 0 });
 }
 
 /* h(v) = -slope v - (a + b) K(v), K(v) = log(x + y e^v) - y v = log(y + x e^-v) + x v, by the form that has
@@ -3771,12 +3772,9 @@ static gpumc__point gpumc__beta_point(const gpumc__law *law, double v)
     const double near_0 = y < x ? y * gpumc__expm1_less(v) + gpumc__log_less(up, log_up)
                                 : x * gpumc__expm1_less(-v) + gpumc__log_less(down, log_down);
     const double bend = v < 0.5 ? near_0 : y < x ? log_up - y * v : log_down + x * v;
-    const gpumc__point point = {
-        -slope * v - (a + b) * bend, slope - (a + b) * y * down_share,
-        { -log_up, -log_down, gpumc__share_less_log(up, up_share, log_up) - slope / a * up_share,
-          gpumc__share_less_log(down, down_share, log_down) + slope / b * down_share }
-    };
-    return point;
+    GPUMC__RETURN(gpumc__point, -slope * v - (a + b) * bend, slope - (a + b) * y * down_share,
+                  { -log_up, -log_down, gpumc__share_less_log(up, up_share, log_up) - slope / a * up_share,
+                    gpumc__share_less_log(down, down_share, log_down) + slope / b * down_share });
 }
 
 static gpumc__point gpumc__law_point(const gpumc__law *law, double v)
@@ -3827,9 +3825,8 @@ static gpumc__tail gpumc__gamma_by_quadrature(double a, double x, double log_x)
     double mean[4];
     const double integral = gpumc__integrate(&law, mean);
     const double value = gpumc__gamma_kernel(a, x, log_x, &ratio) + gpumc__log(a * integral);
-    const gpumc__tail tail = { -law.sign, value, ratio.log + gpumc__log_less_digamma(a) + mean[0], 0,
-                               -law.sign / integral, 0, 0 };
-    return tail;
+    GPUMC__RETURN(gpumc__tail, -law.sign, value, ratio.log + gpumc__log_less_digamma(a) + mean[0], 0,
+                  -law.sign / integral, 0, 0);
 }
 /* Lower tail for a y >= b x, where a >= 1. */
 static gpumc__tail gpumc__beta_by_quadrature(double a, double b, double x, double y,
@@ -3879,8 +3876,7 @@ static gpumc__tail gpumc__gamma_by_series(double a, double x, double log_x)
     const gpumc__series s = gpumc__tail_series(a, 0, x, 0);
     const double whole = 1 + a * s.sum, by_a = log_x - gpumc__digamma(1 + a) + (s.sum + a * s.by_a) / whole;
     const double value = a * log_x - gpumc__lgamma_rise(1, a) + gpumc__log1p(a * s.sum);
-    const gpumc__tail tail = { GPUMC__LOWER, value, by_a, 0, a * gpumc__exp(-x) / whole, 0, 0 };
-    return tail;
+    GPUMC__RETURN(gpumc__tail, GPUMC__LOWER, value, by_a, 0, a * gpumc__exp(-x) / whole, 0, 0);
 }
 /* Lower tail for a < 1, x <= 1/2 and b x <= 1. */
 static gpumc__tail gpumc__beta_by_series(double a, double b, double x, double y, double log_x)
@@ -4006,8 +4002,7 @@ static gpumc__pair gpumc__beta_root(double a, double b, double p, double q)
     if (!(a > 0 && b > 0 && p >= 0 && q >= 0)) return none;
     if (p < q) return gpumc__beta_solve(a, b, gpumc__log(p));
     const gpumc__pair mirror = gpumc__beta_solve(b, a, gpumc__log(q));
-    const gpumc__pair root = { mirror.y, mirror.x, -mirror.logit };
-    return root;
+    GPUMC__RETURN(gpumc__pair, mirror.y, mirror.x, -mirror.logit);
 }
 GPUMC_API double gpumc_gamma_p_inverse(double a, double p) { return gpumc__gamma_root(a, p, 1 - p); }
 GPUMC_API double gpumc_gamma_q_inverse(double a, double q) { return gpumc__gamma_root(a, 1 - q, q); }
@@ -4771,15 +4766,13 @@ static double gpumc__count_quantile(gpumc__count law, double p)
 static gpumc__count gpumc__binomial_by_p(double n, double p)
 {
     const double q = 1 - p, log_p = p < 0.5 ? gpumc__log(p) : gpumc__log1p(-q);
-    const gpumc__count law = { n, 1, q, p, gpumc__log1p(-p), log_p, n, n * p, n * p * q };
-    return law;
+    GPUMC__RETURN(gpumc__count, n, 1, q, p, gpumc__log1p(-p), log_p, n, n * p, n * p * q);
 }
 static gpumc__count gpumc__binomial_by_logit(double n, double eta)
 {
     const double p = gpumc__inv_logit(eta), q = gpumc__inv_logit(-eta);
     const double log_p = -gpumc__log1p_exp(-eta), log_q = -gpumc__log1p_exp(eta);
-    const gpumc__count law = { n, 1, q, p, log_q, log_p, n, n * p, n * p * q };
-    return law;
+    GPUMC__RETURN(gpumc__count, n, 1, q, p, log_q, log_p, n, n * p, n * p * q);
 }
 static int gpumc__is_trials(double n) { return n >= 0 && gpumc__is_whole(n); }
 static int gpumc__is_binomial(double n, double p) { return gpumc__is_trials(n) && gpumc__is_probability(p); }
@@ -4808,10 +4801,7 @@ GPUMC__MEMBERS(binomial_logit, 2, (n, eta), gpumc__is_trials(n) && eta == eta,
                n * gpumc__inv_logit(eta) * gpumc__inv_logit(-eta))
 
 static gpumc__count gpumc__poisson_count(double lambda, double log_lambda)
-{
-    const gpumc__count law = { 0, 0, lambda, 0, log_lambda, 0, GPUMC_INF, lambda, lambda };
-    return law;
-}
+{ GPUMC__RETURN(gpumc__count, 0, 0, lambda, 0, log_lambda, 0, GPUMC_INF, lambda, lambda); }
 GPUMC__CDF_CALL(COUNT_1, poisson, y, lambda)
 {
     const gpumc__tail tail = gpumc__count_tail(gpumc__poisson_count(lambda, gpumc__log(lambda)), y, side);
@@ -4839,10 +4829,8 @@ GPUMC__MEMBERS(poisson_log, 1, (eta), eta == eta,
 static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double phi)
 {
     const double logit = gpumc__log(phi) - log_mu;
-    const gpumc__count law = { phi, 0, 1 / (1 + mu / phi), 1 / (1 + phi / mu),
-                               -gpumc__log1p_exp(-logit), -gpumc__log1p_exp(logit),
-                               GPUMC_INF, mu, mu + mu * (mu / phi) };
-    return law;
+    GPUMC__RETURN(gpumc__count, phi, 0, 1 / (1 + mu / phi), 1 / (1 + phi / mu), -gpumc__log1p_exp(-logit),
+                  -gpumc__log1p_exp(logit), GPUMC_INF, mu, mu + mu * (mu / phi));
 }
 static double gpumc__neg_binomial_cdf(double side, double y, double mu, double log_mu, double phi,
                                       double *dlog_mu, double *dphi)
@@ -15987,11 +15975,7 @@ static double gpumc__mcse_quantile(gpumc__sheet *s, double p)
     return (s->sorted[(size_t)upper - 1].value - s->sorted[(size_t)lower - 1].value) / 2;
 }
 
-static gpumc_stat gpumc__stat(double value, int flags)
-{
-    const gpumc_stat stat = { value, flags };
-    return stat;
-}
+static gpumc_stat gpumc__stat(double value, int flags) { GPUMC__RETURN(gpumc_stat, value, flags); }
 
 static gpumc_stat gpumc__measure(gpumc_series series, double (*statistic)(gpumc__sheet *, double), double p)
 {
@@ -16204,11 +16188,9 @@ GPUMC_API size_t gpumc_column(const gpumc_fit *fit, const char *name)
 
 GPUMC_API gpumc_series gpumc_fit_series(const gpumc_fit *fit, size_t column)
 {
-    const gpumc_series none = { NULL, 0, 0, 0, 0 };
-    if (!fit || !fit->draws || column >= fit->n_columns) return none;
-    const gpumc_series s = { fit->draws + column, fit->n_chains, fit->n_draws,
-                             gpumc__size_mul(fit->draw_capacity, fit->n_columns), fit->n_columns };
-    return s;
+    if (!fit || !fit->draws || column >= fit->n_columns) GPUMC__RETURN(gpumc_series, NULL, 0, 0, 0, 0);
+    GPUMC__RETURN(gpumc_series, fit->draws + column, fit->n_chains, fit->n_draws,
+                  gpumc__size_mul(fit->draw_capacity, fit->n_columns), fit->n_columns);
 }
 
 /* Everything from one sort; the scores serve both R-hat and bulk ESS. */
@@ -20807,12 +20789,10 @@ static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_er
 
 static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o)
 {
-    const gpumc_adapt_options a = {
-        (size_t)o->num_chains, (size_t)(o->num_warmup < 0 ? 1 : o->num_warmup), o->target_accept,
-        o->max_treedepth, o->metric, o->sampler, o->early_stop, o->keep_stuck_chains, o->seed,
-        o->first_chain_id, o->path_length
-    };
-    return a;
+    GPUMC__RETURN(gpumc_adapt_options, (size_t)o->num_chains,
+                  (size_t)(o->num_warmup < 0 ? 1 : o->num_warmup), o->target_accept, o->max_treedepth,
+                  o->metric, o->sampler, o->early_stop, o->keep_stuck_chains, o->seed, o->first_chain_id,
+                  o->path_length);
 }
 
 /* Returns how many threads there are, of which those in the options run chains. */
