@@ -3429,7 +3429,8 @@ GPUMC_API const char *gpumc_status_text(gpumc_status status)
     return "unknown status";
 }
 
-/* Records a failure and returns its status, so that callers can write: return gpumc__fail(...). */
+/* Records a failure and returns its status, so that callers can write: return gpumc__fail(...). What returns
+   0 on failure writes: return gpumc__fail(...) == GPUMC_OK. */
 static GPUMC__PRINTF(3, 4) gpumc_status
     gpumc__fail(gpumc_error *error, gpumc_status status, const char *format, ...)
 {
@@ -3515,9 +3516,8 @@ static GPUMC__UNUSED int gpumc__memory_fits(const char *init, const void *memory
                                             gpumc_error *error)
 {
     if (memory && bytes >= needed && (uintptr_t)memory % sizeof(double) == 0) return 1;
-    GPUMC__BAD_ARGUMENT(error, "%s: memory must be aligned for double and hold %.0f bytes, not %.0f", init,
-                        (double)needed, memory ? (double)bytes : 0.0);
-    return 0;
+    return GPUMC__BAD_ARGUMENT(error, "%s: memory must be aligned for double and hold %.0f bytes, not %.0f",
+                               init, (double)needed, memory ? (double)bytes : 0.0) == GPUMC_OK;
 }
 
 /* ---- teams of threads -------------------------------------------------------------------------- */
@@ -7830,8 +7830,7 @@ GPUMC_API size_t gpumc_layout_bytes(const gpumc_model *model, gpumc_error *error
     if (gpumc__check_model(model, error) != GPUMC_OK) return 0;
     gpumc__layout_place(&arena, model);
     if (arena.used != SIZE_MAX) return arena.used;
-    gpumc__fail(error, GPUMC_ERROR_MODEL, "the sizes of the parameters overflow");
-    return 0;
+    return gpumc__fail(error, GPUMC_ERROR_MODEL, "the sizes of the parameters overflow") == GPUMC_OK;
 }
 
 GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory, size_t bytes,
@@ -9823,8 +9822,7 @@ GPUMC_API size_t gpumc_glm_bytes(const gpumc_glm_data *data, gpumc_error *error)
     if (gpumc__glm_check_shape(data, error) != GPUMC_OK) return 0;
     gpumc__glm_place(&arena, data);
     if (arena.used < SIZE_MAX - 64) return arena.used + 64;
-    GPUMC__BAD_ARGUMENT(error, "glm: the sizes overflow");
-    return 0;
+    return GPUMC__BAD_ARGUMENT(error, "glm: the sizes overflow") == GPUMC_OK;
 }
 
 static void gpumc__glm_store_columns(gpumc_glm *g, const gpumc_glm_data *d)
@@ -10052,11 +10050,8 @@ static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_d
     if (place != GPUMC_ON_CPU && gpu->describe(&info, &why) == GPUMC_OK)
         hot = rows ? gpu->rows(rows, NULL, max_points, &why) : gpu->glm(glm, max_points, &why);
     if (hot) return hot;
-    if (place == GPUMC_ON_GPU) {
-        gpumc__fail(error, why.status, "%s", why.text);
-        return NULL;
-    }
-    hot = gpumc__cpu_open(rows, glm, bytes, error);
+    if (place == GPUMC_ON_GPU) gpumc__fail(error, why.status, "%s", why.text);
+    else hot = gpumc__cpu_open(rows, glm, bytes, error);
     if (hot) memcpy(hot->reason, why.text, sizeof hot->reason);
     return hot;
 }
@@ -11543,13 +11538,10 @@ static int gpumc__hier_set_hot(gpumc_hier *h, const gpumc__hier_set *s, int guid
     gpumc_device_info info;
     size_t k = 0;
     if (!s->gathered && gpu->describe(&info, &why) == GPUMC_OK)      /* gpumc_rows_init has checked rows */
-        for (; k < h->n_slots; k++) {
-            const gpumc_hot *twin = h->slots->hot[which];
-            if (!(h->slots[k].hot[which] = gpu->rows(&data, twin, 1, &why))) break;
-        }
-    if (k == h->n_slots) return 1;
-    gpumc__fail(error, why.status, "rows \"%.48s\": %.190s", s->given->name, why.text);
-    return 0;
+        for (; k < h->n_slots; k++)
+            if (!(h->slots[k].hot[which] = gpu->rows(&data, h->slots->hot[which], 1, &why))) break;
+    if (k < h->n_slots) gpumc__fail(error, why.status, "rows \"%.48s\": %.190s", s->given->name, why.text);
+    return k == h->n_slots;
 }
 
 /* Of all sets of a slot; 0 where it cannot be had. */
