@@ -8861,38 +8861,28 @@ static void gpumc__add_block(gpumc_rows *r, const gpumc_rows_data *d, const gpum
     if (!r->tiles) return;
     r->tiles[b] = (uint32_t)n_tiles;
     r->lanes[b] = (unsigned char)n_groups;
-    for (size_t l = 0; l < GPUMC_LANES; l++) {
-        const size_t i = first + (l < n_groups ? l : 0);
-        r->groups[b * GPUMC_LANES + l] = gpumc__plan_group(plan, i);
-    }
+    for (size_t l = 0; l < GPUMC_LANES; l++)
+        r->groups[b * GPUMC_LANES + l] = gpumc__plan_group(plan, first + (l < n_groups ? l : 0));
     for (size_t t = 0; t < n_tiles; t++)
         for (size_t l = 0; l < GPUMC_LANES; l++)
             gpumc__fill_lane(r, d, plan, t_0 + t, l, r->groups[b * GPUMC_LANES + l],
                              is_slice ? t : begin + t * GPUMC_LANES + l, !is_slice || l < n_groups);
 }
 
-static void gpumc__add_segments(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan,
-                                size_t i)
-{
-    const size_t most = gpumc__chunk_tiles(r->n_nodes) * GPUMC_LANES,
-                 size = plan->size[gpumc__plan_group(plan, i)];
-    for (size_t begin = 0; begin < size; begin += most) {
-        const size_t n = size - begin < most ? size - begin : most;
-        gpumc__add_block(r, d, plan, i, 1, begin, (n + GPUMC_LANES - 1) / GPUMC_LANES, 0);
-    }
-}
-
-/* All segments, then all slices. */
+/* All segments, none longer than a chunk, then all slices. */
 static void gpumc__add_blocks(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan)
 {
+    const size_t most = gpumc__chunk_tiles(r->n_nodes) * GPUMC_LANES;
     for (int slices = 0; slices < 2; slices++)
         for (size_t first = 0; first < plan->n_used; first += GPUMC_LANES) {
-            const size_t left = plan->n_used - first, n = left < GPUMC_LANES ? left : GPUMC_LANES;
+            const size_t n = gpumc__smaller(plan->n_used - first, GPUMC_LANES);
             if (gpumc__is_slice(plan, first, n) != slices) continue;
             if (slices)
                 gpumc__add_block(r, d, plan, first, n, 0, plan->size[gpumc__plan_group(plan, first)], 1);
-            else
-                for (size_t i = first; i < first + n; i++) gpumc__add_segments(r, d, plan, i);
+            for (size_t i = first; i < first + n && !slices; i++)
+                for (size_t at = 0, size = plan->size[gpumc__plan_group(plan, i)]; at < size; at += most)
+                    gpumc__add_block(r, d, plan, i, 1, at,
+                                     (gpumc__smaller(size - at, most) - 1) / GPUMC_LANES + 1, 0);
         }
 }
 
@@ -8908,11 +8898,10 @@ static int gpumc__is_in_row(const gpumc_rows *r, size_t b, size_t group)
 }
 static void gpumc__add_chunks(gpumc_rows *r)
 {
-    const size_t most = gpumc__slices_of_chunk(&r->kind);
     gpumc__chunk *chunk = NULL;
     size_t next = 0;                         /* the group that would continue the chunk in row */
     for (size_t b = 0, tile = 0; b < r->n_blocks; tile += r->tiles[b++], next += GPUMC_LANES) {
-        if (!chunk || chunk->n_slices == most || b == r->info.n_segments
+        if (!chunk || chunk->n_slices == gpumc__slices_of_chunk(&r->kind) || b == r->info.n_segments
             || chunk->n_tiles + r->tiles[b] > gpumc__chunk_tiles(r->n_nodes)
             || (chunk->in_row && !gpumc__is_in_row(r, b, next))) {
             chunk = &r->chunks[r->n_chunks++];
@@ -9214,7 +9203,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
 {
     size_t tile = 0, row = GPUMC__NO_ROW, group = 0, what = 0;
     double value = 0;
-    char of_group[40] = "", at_x[72];
+    char of_group[40] = "", by_p[40] = "", at_x[72];
     if (!rows || !p || !work)
         return GPUMC__BAD_ARGUMENT(error, "gpumc_rows_explain: rows, p or work is NULL");
     const size_t n_group = rows->kind.n_group, n = 1 + n_group + rows->kind.n_shared;
@@ -9239,12 +9228,10 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
         }
     if (row == GPUMC__NO_ROW) return GPUMC_OK;
     if (!rows->taken[0]) snprintf(of_group, sizeof of_group, ", group %.0f", (double)group);
-    if (what == 0)
-        return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "rows \"%.40s\": the log likelihood of row %.0f%s "
-                           "(from 0) is %g%s", rows->kind.name, (double)row, of_group, value, at_x);
-    return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
-                       "rows \"%.40s\": the derivative of row %.0f%s (from 0) by p[%.0f] is %g%s",
-                       rows->kind.name, (double)row, of_group, (double)what - 1, value, at_x);
+    if (what > 0) snprintf(by_p, sizeof by_p, " by p[%.0f]", (double)what - 1);
+    return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "rows \"%.40s\": the %s of row %.0f%s (from 0)%s is %g%s",
+                       rows->kind.name, what ? "derivative" : "log likelihood", (double)row, of_group, by_p,
+                       value, at_x);
 }
 
 /* ========================================================================================== >>glm
