@@ -4533,8 +4533,7 @@ static double gpumc__lognormal_variance(double mu, double square)
 }
 GPUMC__MEMBERS(lognormal, 2, (mu, sigma), gpumc__is_scaled(mu, sigma),
                gpumc__exp(gpumc_normal_quantile(u, mu, sigma)), gpumc__exp(gpumc_normal_rng(rng, mu, sigma)),
-               gpumc__exp(mu + 0.5 * sigma * sigma),
-               gpumc__lognormal_variance(mu, sigma * sigma))
+               gpumc__exp(mu + 0.5 * sigma * sigma), gpumc__lognormal_variance(mu, sigma * sigma))
 GPUMC__MEMBERS(exponential, 1, (rate), rate > 0, -gpumc__log1p(-u) / rate, gpumc_rng_exponential(rng) / rate,
                1 / rate, 1 / rate / rate)
 
@@ -4614,8 +4613,7 @@ static GPUMC__NOINLINE double gpumc__t_log_density(double z, double nu)
 /* The density over the tail is taken on the log scale. */
 GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
 {
-    const double z = (y - mu) / sigma, x = side * z;
-    const double log_density = gpumc__t_log_density(x, nu);
+    const double z = (y - mu) / sigma, x = side * z, log_density = gpumc__t_log_density(x, nu);
     gpumc__tail tail = gpumc__tail_at(GPUMC__LOWER, gpumc__t_outside(x, nu));
     tail.value -= GPUMC_LOG_2;
     if (x > 0) tail = gpumc__tail_at(GPUMC__UPPER, tail);
@@ -4681,14 +4679,11 @@ GPUMC__CDF_CALL(REAL_2, inv_gamma, y, shape, scale)
     gpumc__add_3(dy, y > 0 ? -tail.by_log / y : 0, dshape, tail.by_a, dscale, tail.by_log / scale);
     return gpumc__valid(scale > 0, tail.value);
 }
-static double gpumc__inv_gamma_variance(double shape)
-{
-    const double mean = 1 / (shape - 1);
-    return shape > 2 ? mean * mean / (shape - 2) : shape > 1 ? GPUMC_INF : GPUMC_NAN;
-}
 GPUMC__MEMBERS(inv_gamma, 2, (shape, scale), gpumc__are_positive(shape, scale),
                scale / gpumc_gamma_q_inverse(shape, u), scale / gpumc_rng_gamma(rng, shape),
-               shape > 1 ? scale / (shape - 1) : GPUMC_INF, scale * scale * gpumc__inv_gamma_variance(shape))
+               shape > 1 ? scale / (shape - 1) : GPUMC_INF,
+               scale * scale * (shape > 2 ? 1 / (shape - 1) * (1 / (shape - 1)) / (shape - 2)
+                                          : shape > 1 ? GPUMC_INF : GPUMC_NAN))
 
 GPUMC__CDF_CALL(REAL_1, chi_square, y, nu)
 {
@@ -5101,23 +5096,17 @@ static double gpumc__concentration(const double *alpha, size_t K)
     for (size_t k = 0; k < K; k++) valid &= alpha[k] > 0;
     return gpumc__valid(valid, sum);
 }
-/* 1 inside the simplex, 0 outside, NaN if x holds one. */
-static double gpumc__on_simplex(const double *x, size_t K)
-{
-    const double sum = gpumc__sum(x, K);
-    int inside = gpumc_fabs(sum - 1) <= gpumc__sum_tolerance;
-    for (size_t k = 0; k < K; k++) inside &= x[k] >= 0;
-    return sum == sum ? inside : sum;
-}
 
 /* B(alpha) is a product of beta functions B(alpha_0 + .. + alpha_(k-1), alpha_k), whose terms cancel less. */
 GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size_t K,
                                       double *dx, double *dalpha)
 {
-    const double total = gpumc__concentration(alpha, K), inside = gpumc__on_simplex(x, K);
+    const double total = gpumc__concentration(alpha, K), sum_x = gpumc__sum(x, K);
+    int inside = gpumc_fabs(sum_x - 1) <= gpumc__sum_tolerance;                 /* the simplex */
     double sum = 0, before = 0;
-    if (total != total || inside != inside) return GPUMC_NAN;
-    if (inside == 0) return -GPUMC_INF;
+    for (size_t k = 0; k < K; k++) inside &= x[k] >= 0;
+    if (total != total || sum_x != sum_x) return GPUMC_NAN;
+    if (!inside) return -GPUMC_INF;
     for (size_t k = 0; k < K; before += alpha[k], k++) {
         const double a = alpha[k], log_x = gpumc__log(x[k]);
         sum += gpumc__times_log(a - 1, log_x) - (k > 0 ? gpumc__lbeta(before, a) : 0);
