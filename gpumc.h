@@ -9955,24 +9955,18 @@ static gpumc_status gpumc__cpu_eval(gpumc_hot *hot, size_t n, const double *p, d
     return GPUMC_OK;
 }
 
-/* The doubles of work that rows need; 0 where they are refused. */
-static size_t gpumc__cpu_take_rows(gpumc__cpu_hot *h, const gpumc_rows_data *data, size_t bytes,
-                                   gpumc_error *error)
+/* The doubles of work that rows or a glm need; 0 where they are refused. */
+static size_t gpumc__cpu_take(gpumc__cpu_hot *h, const gpumc_rows_data *rows, const gpumc_glm_data *glm,
+                              size_t bytes, gpumc_error *error)
 {
-    h->rows = gpumc_rows_init(data, h->memory, bytes, error);
-    if (!h->rows) return 0;
-    h->hot.n_params = data->kind->n_group * data->n_groups + data->kind->n_shared;
-    return gpumc__size_mul(gpumc_rows_work(h->rows),
-                           gpumc__larger((size_t)gpumc_team_threads(h->team), GPUMC__HOT_POINTS));
-}
-static size_t gpumc__cpu_take_glm(gpumc__cpu_hot *h, const gpumc_glm_data *data, size_t bytes,
-                                  gpumc_error *error)
-{
-    h->glm = gpumc_glm_init(data, h->memory, bytes, error);
-    if (!h->glm) return 0;
-    h->hot.n_params = 1 + h->glm->effect_at[data->n_factors] - GPUMC__GLM_BY_BETA + h->glm->n_outputs
-        - GPUMC__GLM_BY_A;
-    return gpumc_glm_work(h->glm, GPUMC__HOT_POINTS, (size_t)gpumc_team_threads(h->team));
+    const size_t threads = (size_t)gpumc_team_threads(h->team), points = GPUMC__HOT_POINTS;
+    if (rows) h->rows = gpumc_rows_init(rows, h->memory, bytes, error);
+    else h->glm = gpumc_glm_init(glm, h->memory, bytes, error);
+    if (!h->rows && !h->glm) return 0;
+    h->hot.n_params = rows ? rows->kind->n_group * rows->n_groups + rows->kind->n_shared
+        : 1 + h->glm->effect_at[glm->n_factors] - GPUMC__GLM_BY_BETA + h->glm->n_outputs - GPUMC__GLM_BY_A;
+    return rows ? gpumc__size_mul(gpumc_rows_work(h->rows), gpumc__larger(threads, points))
+                : gpumc_glm_work(h->glm, points, threads);
 }
 
 /* Released whole when memory ends. */
@@ -9994,8 +9988,7 @@ static gpumc_hot *gpumc__cpu_open(const gpumc_rows_data *rows, const gpumc_glm_d
         h->memory = gpumc__allocate(NULL, bytes);
         h->team = gpumc_team_start(0, NULL);
         if (h->memory && h->team) {
-            n_work = rows ? gpumc__cpu_take_rows(h, rows, bytes, error)
-                          : gpumc__cpu_take_glm(h, glm, bytes, error);
+            n_work = gpumc__cpu_take(h, rows, glm, bytes, error);
             bytes = gpumc__size_mul(n_work, sizeof(double));
             h->work = n_work ? (double *)gpumc__allocate(NULL, bytes) : NULL;
         }
