@@ -2676,8 +2676,7 @@ typedef struct gpumc_sample_options {
     int threads;  /* 0: one a core it may use; what chains leave idle goes to the model, see its share */
     double init_radius;       /* 0: 2; start points uniform on (-r, r) in free coordinates */
     int early_stop, keep_stuck_chains;               /* see gpumc_adapt_options */
-    int save_warmup, save_unconstrained;
-    int skip_gradient_check;
+    int save_warmup, save_unconstrained, skip_gradient_check;
     int discard_draws;        /* keep none in memory: the draw callback sees them */
     /* Down to here and but for threads, options are part of a checkpoint. */
     int (*progress)(const gpumc_progress *progress, void *user);     /* non-zero stops */
@@ -2722,8 +2721,7 @@ typedef struct gpumc_fit {
     gpumc_sample_options options;         /* resolved */
     const char *model_name;
     /* n_draws: complete in every chain; parameters first, then outputs */
-    size_t n_chains, n_draws, n_columns;
-    size_t n_params_columns, n_free;
+    size_t n_chains, n_draws, n_columns, n_params_columns, n_free;
     gpumc_block *blocks;
     size_t n_blocks;
     double *draws;                        /* [chain][draw][column] with stride draw_capacity draws a chain */
@@ -7213,8 +7211,7 @@ struct gpumc_layout {
     size_t n_shared;
     double *slopes;                  /* of every b in every shared value from its middle on, as evidence */
     gpumc__bundle *bundles;
-    size_t n_bundles;
-    size_t n_parts, n_free, n_natural, n_work, n_linked;
+    size_t n_bundles, n_parts, n_free, n_natural, n_work, n_linked;
     unsigned char *notches;          /* of every free coordinate; GPUMC__FULL where centring has no meaning */
     double *anchors;                 /* of every free coordinate of a link */
     gpumc__shape *shapes;            /* of every free coordinate, typical 0 where its map is another */
@@ -7610,7 +7607,6 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
 {
     const size_t n = (size_t)(p - l->model->params), scale = gpumc__find_param(l->model, n, p->scale);
     const size_t location = gpumc__find_param(l->model, n, p->location);
-    const size_t coefficients = gpumc__find_param(l->model, n, p->coefficients);
     const unsigned char forced = gpumc__nearest_notch(p->centring == GPUMC_CENTRED ? 1
         : p->centring == GPUMC_CENTRING_WEIGHT ? p->centring_weight : 0);
     const gpumc__placed *phi = &l->parts[gpumc__find_param(l->model, n, p->walk_coefficient)];
@@ -7620,7 +7616,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     k->most = k->found_most = gpumc__most_centring(p);
     k->covariates = p->covariates;
     k->n_covariates = p->n_covariates;
-    k->coefficients = p->coefficients ? l->parts[coefficients].at : 0;
+    k->coefficients = p->coefficients ? l->parts[gpumc__find_param(l->model, n, p->coefficients)].at : 0;
     k->factor = p->factor ? l->parts[gpumc__find_param(l->model, n, p->factor)].at : 0;
     k->diagonal = p->factor ? k->factor + k->rank * (k->n_kin + 1) : GPUMC__NONE;
     for (size_t i = 0; i < n && k->rank > 0; i++)
@@ -8548,8 +8544,7 @@ static void gpumc__climb_cut(gpumc__climb *c, double part)
     for (const gpumc__placed *p = c->layout->parts; p < c->layout->parts + c->layout->n_parts; p++)
         n_scales += p->param->kind == GPUMC_POSITIVE ? p->size : 0;
     for (const gpumc__placed *p = c->layout->parts; p < c->layout->parts + c->layout->n_parts; p++) {
-        const int alone = n_scales == 1 && p->param->kind == GPUMC_POSITIVE;
-        const double share = alone ? sqrt(sqrt(part)) : part;
+        const double share = n_scales == 1 && p->param->kind == GPUMC_POSITIVE ? sqrt(sqrt(part)) : part;
         for (size_t i = p->free_at; i < p->free_at + p->free_size; i++) {
             c->step[i] *= share;
             c->log_step[i] *= share;
@@ -10251,8 +10246,7 @@ GPUMC_FN double gpumc__correlated_sums(const double *GPUMC__RESTRICT L, size_t K
                                        const double *const *p, double *const *grad,
                                        double *GPUMC__RESTRICT dL)
 {
-    double w[GPUMC__MOST_KIN][GPUMC_LANES], product[GPUMC_LANES], sum[GPUMC_LANES] = { 0 };
-    double log_det = 0;
+    double w[GPUMC__MOST_KIN][GPUMC_LANES], product[GPUMC_LANES], sum[GPUMC_LANES] = { 0 }, log_det = 0;
     for (size_t k = 0; k < K; k++)
         for (size_t i = 0; i < n; i++) grad[3 * k + 2][i] = (p[3 * k][i] - p[3 * k + 1][i]) / p[3 * k + 2][i];
     for (size_t i = 0; i < n; i += GPUMC_LANES) {
@@ -10440,8 +10434,7 @@ enum { GPUMC__POPULATION_ROOM = 5 };      /* doubles an element: location, scale
 static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hier_block *b, size_t first,
                                     const double *value, double *value_grad)
 {
-    const size_t n = b->size, n_covariates = b->given->n_covariates;
-    const size_t room = gpumc__round_up(n, GPUMC_LANES);
+    const size_t n = b->size, n_covariates = b->given->n_covariates, room = gpumc__round_up(n, GPUMC_LANES);
     double *mu = e->room + first / 3 * GPUMC__POPULATION_ROOM * room;
     double *tau = mu + room, *gradient = tau + room;
     const double *x = e->x;
@@ -10838,8 +10831,7 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
 {
     const gpumc_param *g = b->given;
     size_t stride;
-    const size_t steps = gpumc__walk_length(g, b->size, &stride);
-    const size_t passes = b->quantile_form ? 0 : b->quantile ? steps : 1;
+    const size_t passes = b->quantile_form ? 0 : b->quantile ? gpumc__walk_length(g, b->size, &stride) : 1;
     double *all = e->rows_work + e->h->rows_work, *z = all + b->at;
     if (rng && b->population && b->population->density && !b->quantile)
         return GPUMC__BAD_PARAM(error, g->name, "its population has no quantile to draw it by");
@@ -11750,13 +11742,12 @@ static void gpumc__hier_start(gpumc_hier *h)
     for (size_t i = 0; i < h->model.n_params && x; i++) {
         const gpumc__hier_block *b = &h->blocks[i];
         const int given = h->params[i].init != NULL, bounded = h->params[i].kind != GPUMC_UNBOUNDED;
-        const int factor = b->given->kind == GPUMC_CHOLESKY_CORR;
         int known = 1;
         if (given) memcpy(x + b->at, h->params[i].init, b->size * sizeof(double));
         else if (b->has_population) gpumc__population_draw(&e, b, NULL, x, NULL);
         for (size_t j = 0; j < b->size; j++) {
             double *to = &x[b->at + j];
-            if (!given && factor) *to = j % (*b->given->dims + 1) == 0;
+            if (!given && b->given->kind == GPUMC_CHOLESKY_CORR) *to = j % (*b->given->dims + 1) == 0;
             else if (!given && !b->has_population)
                 *to = gpumc__prior_start(&h->params[i], &b->priors[j], &b->range);
             if (!given && bounded) *to = gpumc__within(*to, b->range.least, b->range.greatest);
@@ -16022,8 +16013,7 @@ GPUMC__SELDOM
    grid. Returns k, shrunk towards 1/2 as by ten observations, or infinity where the fit fails. work: n. */
 static double gpumc__fit_pareto(const double *y, size_t n, double *work, double *sigma)
 {
-    const double count = (double)n, m = 30 + floor(sqrt(count));
-    const double quartile = y[(size_t)(count / 4 + 0.5) - 1];
+    const double count = (double)n, m = 30 + floor(sqrt(count)), quartile = y[(size_t)(count / 4 + 0.5) - 1];
     double largest = -GPUMC_INF, total = 0, theta = 0;
     for (double j = 0.5; j < m && quartile > y[0]; j++) {
         const double t = 1 / y[n - 1] + (1 - sqrt(m / j)) / (3 * quartile);
@@ -16649,8 +16639,7 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     const double all = v->draws * (fit->options.thin > 1 ? fit->options.thin : 1);
     const double divergent = fit->options.thin > 1      /* else all are there but what a stop has cut off */
         ? fmin(fmax((double)fit->n_divergent, v->divergent), all) : v->divergent;
-    const double deep = v->deep / v->draws;
-    const double accept = v->accept / v->draws, asked = fit->options.target_accept;
+    const double deep = v->deep / v->draws, accept = v->accept / v->draws, asked = fit->options.target_accept;
     const double aim = fit->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(&fit->metric, asked) : asked;
     const double residual = v->residual / (v->draws * (double)(fit->n_free ? fit->n_free : 1));
     char names[GPUMC__NAMES], number[GPUMC__CELL];
@@ -16732,8 +16721,8 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
 /* ---- the printed summary ------------------------------------------------------------------------- */
 static const char *const gpumc__warning_names[] = {
     "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
-    "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT", "HELD",
-    "IMPROPER", "UNSEEN", "JUMPS" };
+    "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT", "HELD", "IMPROPER", "UNSEEN",
+    "JUMPS" };
 static const char *const gpumc__metric_names[] = { "automatic", "diagonal", "low-rank", "dense", "unit",
                                                    "blocks" };
 
@@ -17428,8 +17417,7 @@ static gpumc_status gpumc__write_file(const char *path, const char *mode, int co
     contents(&w, of);
     if (!w.failed) w.failed = gpumc__reason(fflush(w.file) != 0 || (complete && !gpumc__sync(w.file)));
     if (!complete) gpumc__sync_begin(w.file);
-    const int closed = fclose(w.file) == 0;
-    if (closed && !w.failed) return GPUMC_OK;
+    if (fclose(w.file) == 0 && !w.failed) return GPUMC_OK;
     if (w.failed) errno = w.failed > 0 ? w.failed : EIO;
     return gpumc__file_failed(error, path, "written");
 }
@@ -21448,9 +21436,8 @@ typedef struct gpumc__lines {
 static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
 {
     const gpumc_layout *l = r->layout;
+    memset(all, 0, sizeof *all);
     all->run = r;
-    all->calls = 0;
-    all->n = 0;
     all->q = r->chains[0].nuts->scratch;
     all->point = r->chains[0].nuts->x;
     all->work = r->chains[0].work;
@@ -21644,13 +21631,12 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
 static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 {
     const gpumc__checkpoint *p = r->checkpoint;
-    const double n_draws = (double)r->n_iterations[0];
     gpumc_status status = p->from.reading ? gpumc__load(r, error) : gpumc__start_chains(r, error);
     if (status == GPUMC_OK) status = gpumc__begin_stream(r, error);
     if (status != GPUMC_OK) return status;
     gpumc__time_gradient(r);
     r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), /* a millisecond, at most 1/20 */
-                            n_draws / 20 + 1);
+                            (double)r->n_iterations[0] / 20 + 1);
     r->fit->threads = gpumc_team_threads(r->team) * r->share;
     int finished = r->again || !r->warmup || gpumc__warm_up(r);
     for (size_t c = 0; c < r->n_chains; c++)
