@@ -7442,9 +7442,7 @@ static int gpumc__series_is_wrong(const gpumc_model *m, size_t i, gpumc_error *e
 }
 
 static int gpumc__is_linked(const gpumc_param *p)
-{
-    return p->location || p->scale || p->walk_dim > 0 || p->walk_coefficient || p->covariates || p->factor;
-}
+{ return p->location || p->scale || p->walk_dim > 0 || p->walk_coefficient || p->covariates || p->factor; }
 
 static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
@@ -17649,10 +17647,7 @@ static void gpumc__put_bytes(gpumc__writer *w, const void *bytes, size_t n)
 
 /* Eight bytes, the lowest first on every host; flat, the loop becomes one store. */
 static void gpumc__put_bits(unsigned char *to, uint64_t bits)
-{
-    GPUMC__FLAT
-    for (int i = 0; i < 8; i++) to[i] = (unsigned char)(bits >> 8 * i);
-}
+{ GPUMC__FLAT for (int i = 0; i < 8; i++) to[i] = (unsigned char)(bits >> 8 * i); }
 
 enum { GPUMC__F8, GPUMC__I8, GPUMC__B1, GPUMC__U4 };       /* numbers in files; U4: labels */
 
