@@ -115,10 +115,9 @@
      are there to be held against data, in a report that is given these. See examples/regression.c.
      Two models of the same data: gpumc_loo_compare, of what gpumc_loo_psis says of each observation.
 
-   REGRESSIONS  with many rows: gpumc_glm holds a design matrix, families normal, bernoulli_logit,
-     poisson_log, neg_binomial_2_log and student_t, offset, weights and varying intercepts of any grouping
-     factors. gpumc_glm_eval adds log likelihood and gradient in one pass, _batch for many points in the same
-     pass and by a team of threads; to be called in a log density, whose priors stay ordinary densities.
+   REGRESSIONS  with many rows: gpumc_glm holds a design matrix, offset, weights and varying intercepts of any
+     grouping factors. gpumc_glm_eval, to be called in a log density, adds log likelihood and gradient in one
+     pass, _batch for many points and by a team of threads. See >>api-glm.
 
    RUNNING  gpumc_sample(&model, &options, &fit). Options left zero are defaults: 4 chains, 200 warm-up
      iterations a chain (400 for one chain) or fewer, 1000 draws each, target acceptance 0.8 (of one or two
@@ -199,11 +198,10 @@
 
    DISTRIBUTIONS  Every univariate FAMILY of the table at >>api-dist has gpumc_FAMILY_lpdf (discrete: _lpmf),
      _lcdf and _lccdf with derivatives, _quantile, _rng, _mean and _variance; gpumc_wiener_lpdf is the drift
-     diffusion of choices and their times; vectors: >>api-dist-vectors. sigma is a standard deviation or
-     scale; gamma and exponential take a rate. For densities of your own, and in rows: gpumc_exp, _expm1,
-     _log, _log1p, _log1p_exp, _log_sum_exp (of two), _sqrt, _inv_logit, _logit, _tanh, _erf, _erfc, _erfcx,
-     _log_Phi, _inv_Phi, _lgamma, _digamma, _lbeta (>>api-math), and incomplete gamma and beta functions with
-     derivatives (>>api-special).
+     diffusion of choices and their times; vectors: >>api-dist-vectors. For densities of your own, and in
+     rows: gpumc_exp, _expm1, _log, _log1p, _log1p_exp, _log_sum_exp (of two), _sqrt, _inv_logit, _logit,
+     _tanh, _erf, _erfc, _erfcx, _log_Phi, _inv_Phi, _lgamma, _digamma, _lbeta (>>api-math), and incomplete
+     gamma and beta functions with derivatives (>>api-special).
 
    ROWS  A likelihood that sums over many data rows goes through GPUMC_ROW(name, group, shared, columns): one
      row as a plain scalar function, compiled for SSE2, AVX2 and AVX-512 (or NEON), chosen at run time;
@@ -2285,9 +2283,8 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
 /* ====================================================================================== >>api-glm
    Regressions with a dense design matrix X: y[i] ~ family(eta[i]) with
        eta = intercept + X beta + offset + the sum over factors f of effect_f[level_f[i]].
-   One pass over X gives the log likelihood and its whole gradient, for one point or for all that wait; priors
-   are left to the caller. Factors are the grouping variables of varying intercepts, crossed or nested, and
-   the cheap form of indicator columns: one index a row in place of one column a level. Sums have a fixed
+   Priors are left to the caller. Factors are the grouping variables of varying intercepts, crossed or nested,
+   and the cheap form of indicator columns: one index a row in place of one column a level. Sums have a fixed
    order: the same bits for any number of points a pass and of threads. */
 
 /* X(NAME, name, support): the families, the law of y named as in >>api-dist with its location eta. sigma
@@ -2356,8 +2353,7 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *glm, const gpumc_glm_point *
 
 /* =================================================================================== >>api-device
    Hot loops where they run fastest: data go once to the GPU, or stay with the CPU where there is none, and
-   every call evaluates all points that wait. The GPU wants programs that define GPUMC_CUDA and link
-   gpumc_cuda.cu. Parameters of a point lie one after the other, and its derivatives likewise:
+   every call evaluates all points that wait. Parameters of a point, and its derivatives, lie one by one:
      rows   the values of each group parameter in all groups, then the shared parameters;
      glm    intercept, slopes, effects of each factor, then sigma or phi and nu where the family has them. */
 typedef struct gpumc_device_info {
@@ -2760,8 +2756,7 @@ typedef struct gpumc_fit {
 /* Draws from the posterior of a model: num_chains chains on as many threads as the machine has cores.
    options may be NULL (defaults); fit receives draws, statistics and warnings, to be released by gpumc_free.
    Returns GPUMC_OK; GPUMC_STOPPED with the draws so far when a callback or the stop flag asked for it;
-   otherwise an error, with fit->message naming the argument, its value and the remedy. Same seed, same draws,
-   whatever the thread count. */
+   otherwise an error, with fit->message naming the argument, its value and the remedy. */
 GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample_options *options,
                                     gpumc_fit *fit);
 /* Goes on with the run saved in file, and saves there: the draws are those it would have made uninterrupted,
