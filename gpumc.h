@@ -3826,19 +3826,14 @@ static gpumc__tail gpumc__beta_by_quadrature(double a, double b, double x, doubl
                                              double log_x, double log_y)
 {
     const gpumc__law law = { a, b, x, y, 0, a * y - b * x };
-    gpumc__tail tail = gpumc__certain_tail(GPUMC__LOWER, 0);
     gpumc__ratio of_a, of_b;
     const double rise_a = gpumc__digamma_rise(a, b), rise_b = gpumc__digamma_rise(b, a);
     double mean[4];
     const double integral = gpumc__integrate(&law, mean);
-    tail.value = gpumc__binomial_kernel(a, b, -law.slope, log_x, log_y, &of_a, &of_b)
+    const double value = gpumc__binomial_kernel(a, b, -law.slope, log_x, log_y, &of_a, &of_b)
         + gpumc__log(a * integral) + gpumc__log(b / (a + b));
-    tail.by_a = of_a.log + rise_a + mean[0];
-    tail.by_b = of_b.log + rise_b + mean[1];
-    tail.by_log = 1 / integral;
-    tail.by_a_fixed = of_a.less + rise_a + mean[2];
-    tail.by_b_fixed = of_b.less + rise_b + mean[3];
-    return tail;
+    GPUMC__RETURN(gpumc__tail, GPUMC__LOWER, value, of_a.log + rise_a + mean[0], of_b.log + rise_b + mean[1],
+                  1 / integral, of_a.less + rise_a + mean[2], of_b.less + rise_b + mean[3]);
 }
 
 /* ---- by series ------------------------------------------------------------------------------
