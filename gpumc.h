@@ -8743,12 +8743,11 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
 }
 
 /* ---- layout ------------------------------------------------------------------------------------ */
-/* The rows that count, group by group, and the groups from large to small. */
+/* The rows that count, group by group, and the groups from large to small; in one block from order on. */
 typedef struct gpumc__rows_plan {
-    uint32_t *size, *sorted;
-    size_t *start;
     uint64_t *order;
-    size_t n_used;
+    size_t *start, n_used;
+    uint32_t *size, *sorted;
 } gpumc__rows_plan;
 
 static int gpumc__ascending_keys(const void *a, const void *b)
@@ -8757,24 +8756,18 @@ static int gpumc__ascending_keys(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void gpumc__plan_place(gpumc__rows_plan *plan, const gpumc_rows_data *d, gpumc__arena *arena)
+/* Returns 0 when out of memory. */
+static int gpumc__plan_rows(gpumc__rows_plan *plan, const gpumc_rows_data *d, gpumc_error *error)
 {
-    plan->order = (uint64_t *)gpumc__take(arena, d->n_groups, sizeof *plan->order);
-    plan->start = (size_t *)gpumc__take(arena, d->n_groups + 1, sizeof *plan->start);
-    plan->size = (uint32_t *)gpumc__take(arena, d->n_groups, sizeof *plan->size);
-    plan->sorted = (uint32_t *)gpumc__take(arena, d->n_rows, sizeof *plan->sorted);
-}
-
-/* Returns the block to be released, NULL when out of memory. */
-static void *gpumc__plan_rows(gpumc__rows_plan *plan, const gpumc_rows_data *d, gpumc_error *error)
-{
-    gpumc__arena arena = { NULL, 0 };
-    memset(plan, 0, sizeof *plan);
-    gpumc__plan_place(plan, d, &arena);
-    arena.base = (char *)gpumc__allocate(d->allocator, arena.used);
-    if (!arena.base) { gpumc__fail_memory(error, arena.used); return NULL; }
-    arena.used = 0;
-    gpumc__plan_place(plan, d, &arena);
+    const size_t each = sizeof(uint64_t) + sizeof(size_t) + sizeof(uint32_t);
+    const size_t bytes = gpumc__size_add(gpumc__size_mul(d->n_groups + 1, each),
+                                         gpumc__size_mul(d->n_rows, sizeof(uint32_t)));
+    plan->order = (uint64_t *)gpumc__allocate(d->allocator, bytes);
+    if (!plan->order) return gpumc__fail_memory(error, bytes) == GPUMC_OK;
+    plan->start = (size_t *)(plan->order + d->n_groups);
+    plan->size = (uint32_t *)(plan->start + d->n_groups + 1);
+    plan->sorted = plan->size + d->n_groups;
+    plan->n_used = 0;
     memset(plan->start, 0, (d->n_groups + 1) * sizeof *plan->start);
     for (size_t i = 0; i < d->n_rows; i++)
         plan->start[(d->group ? d->group[i] : 0) + 1] += !d->weights || d->weights[i] > 0;
@@ -8789,7 +8782,7 @@ static void *gpumc__plan_rows(gpumc__rows_plan *plan, const gpumc_rows_data *d, 
         if (!d->weights || d->weights[i] > 0)
             plan->sorted[plan->start[d->group ? d->group[i] : 0]++] = (uint32_t)i;
     for (size_t g = 0; g < d->n_groups; g++) plan->start[g] -= plan->size[g];
-    return arena.base;
+    return 1;
 }
 
 static uint32_t gpumc__plan_group(const gpumc__rows_plan *plan, size_t i)
@@ -8937,8 +8930,7 @@ static gpumc_rows *gpumc__rows_make(const gpumc_rows_data *d, void *memory, size
     gpumc__rows_plan plan;
     gpumc_rows *r = NULL;
     if (gpumc__check_rows(d, error) != GPUMC_OK) return NULL;
-    void *block = gpumc__plan_rows(&plan, d, error);
-    if (!block) return NULL;
+    if (!gpumc__plan_rows(&plan, d, error)) return NULL;
     gpumc__rows_place(&arena, d, &plan);
     if (needed) *needed = arena.used;
     else if (gpumc__memory_fits("gpumc_rows_init", memory, bytes, arena.used, error)) {
@@ -8946,7 +8938,7 @@ static gpumc_rows *gpumc__rows_make(const gpumc_rows_data *d, void *memory, size
         arena.used = 0;
         r = gpumc__rows_place(&arena, d, &plan);
     }
-    gpumc__release(d->allocator, block);
+    gpumc__release(d->allocator, plan.order);
     return r;
 }
 
