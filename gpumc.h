@@ -10589,12 +10589,10 @@ static void gpumc__hier_values(const gpumc__hier_point *e, const gpumc__hier_blo
     if (b->values == GPUMC__NONE) return;
     double *values = e->slot->work + b->values;
     memset(values + b->size, 0, 2 * b->size * sizeof(double));
-    if (!b->quantile_form) {
-        gpumc__apply_link(b->link, e->h->isa, &b->range, b->size, e->x + b->at, values, values + b->size);
-        return;
-    }
-    gpumc__quantile_point(e, b, NULL);
-    gpumc_rows_pointwise(b->quantile, e->slot->p, values, e->rows_work);
+    if (b->quantile_form) {
+        gpumc__quantile_point(e, b, NULL);
+        gpumc_rows_pointwise(b->quantile, e->slot->p, values, e->rows_work);
+    } else gpumc__apply_link(b->link, e->h->isa, &b->range, b->size, e->x + b->at, values, values + b->size);
 }
 
 /* The chain rule back: G, the gradient by values, becomes one by coordinates, locations and scales. */
