@@ -10748,8 +10748,7 @@ static double gpumc__hier_guide(const double *x, double *grad, void *data)
 
 /* ---- what is generated --------------------------------------------------------------------------- */
 /* After gpumc__set_point. */
-static void gpumc__set_simulate(const gpumc__hier_point *e, const gpumc__hier_set *s, gpumc_rng *rng,
-                                double *y)
+static void gpumc__simulate(const gpumc__hier_point *e, const gpumc__hier_set *s, gpumc_rng *rng, double *y)
 {
     const gpumc_rows_data *d = &s->given->data;
     double *p = e->rows_work, *x = p + s->n_p;
@@ -10785,7 +10784,7 @@ static void gpumc__hier_generate(const double *x, gpumc_rng *rng, double *out, v
             out += s->dims[0];
         }
         if (!s->given->predictive) continue;
-        gpumc__set_simulate(&e, s, rng, out);
+        gpumc__simulate(&e, s, rng, out);
         out += s->dims[0] * s->dims[1];
     }
     gpumc__give_flag(&e.slot->taken);
@@ -11069,8 +11068,7 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
 }
 
 /* Where the named block has what element e of block i refers to. */
-static size_t gpumc__hier_place(const gpumc_hier *h, size_t i, const char *name, const size_t *index,
-                                size_t e)
+static size_t gpumc__hier_at(const gpumc_hier *h, size_t i, const char *name, const size_t *index, size_t e)
 {
     if (!name) return GPUMC__NONE;
     const gpumc__hier_block *b = &h->blocks[gpumc__find_param(&h->model, i, name)];
@@ -11097,15 +11095,15 @@ static void gpumc__hier_places(gpumc_hier *h, size_t i)
     const gpumc__hier_block *phi = &h->blocks[gpumc__find_param(&h->model, i, g->walk_coefficient)];
     for (size_t e = 0; e < b->size; e++) {
         b->locations[e] = e / stride % length > 0 ? b->at + e - stride
-            : gpumc__hier_place(h, i, g->location, g->location_index, e);
+            : gpumc__hier_at(h, i, g->location, g->location_index, e);
         if (b->phi) {
             b->phi[e] = gpumc__series_phi(phi->at, phi->size, e, length, stride);
             b->means[e] = e / stride % length > 0 ? b->means[e - stride] : b->locations[e];
         }
-        b->scales[e] = gpumc__hier_place(h, i, g->scale, g->scale_index, e);
+        b->scales[e] = gpumc__hier_at(h, i, g->scale, g->scale_index, e);
         changes += e >= step && b->scales[e] != b->scales[e - step];
     }
-    b->coefficients = gpumc__hier_place(h, i, g->coefficients, NULL, 0);
+    b->coefficients = gpumc__hier_at(h, i, g->coefficients, NULL, 0);
     locations = gpumc__unlike(b->locations, b->size, &b->location);
     scales = gpumc__unlike(b->scales, b->size, &b->scale);
     if (!b->law.density && !b->quantile_form && !b->kin && (locations || scales || g->covariates || b->phi)) {
@@ -11210,8 +11208,7 @@ static size_t gpumc__prior_block(const gpumc_hier *h, const char *name, size_t *
 }
 
 /* The prior of a factor, and of nothing else. */
-static gpumc_status gpumc__hier_factor_prior(gpumc__hier_block *b, const gpumc_prior *prior,
-                                             gpumc_error *error)
+static gpumc_status gpumc__factor_prior(gpumc__hier_block *b, const gpumc_prior *prior, gpumc_error *error)
 {
     const gpumc__prior_law *law = prior->family ? prior->family() : NULL;
     if (b->given->kind != GPUMC_CHOLESKY_CORR || !law || !law->whole || b->whole
@@ -11235,7 +11232,7 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
             return GPUMC__BAD_PARAM(error, prior->name, "a prior is given, but %s", i == h->model.n_params
                                     ? "there is no such parameter or element" : "it has a population");
         if (b->given->kind == GPUMC_CHOLESKY_CORR || (prior->family && prior->family()->whole)) {
-            status = gpumc__hier_factor_prior(b, prior, error);
+            status = gpumc__factor_prior(b, prior, error);
             continue;
         }
         b->n_priors = element == SIZE_MAX ? 1 : b->size;
@@ -11407,7 +11404,7 @@ static gpumc_rows *gpumc__hier_rows_gathered(gpumc_hier *h, const gpumc__hier_se
 }
 
 /* What a set, or its guide, says of its rows, with the groups. */
-static gpumc_rows_data gpumc__hier_set_data(const gpumc_hier *h, const gpumc__hier_set *s, int guide)
+static gpumc_rows_data gpumc__set_data(const gpumc_hier *h, const gpumc__hier_set *s, int guide)
 {
     gpumc_rows_data data = guide ? *s->given->guide : s->given->data;
     data.n_groups = s->n_group ? h->blocks[s->sources->block].size : 1;
@@ -11415,11 +11412,10 @@ static gpumc_rows_data gpumc__hier_set_data(const gpumc_hier *h, const gpumc__hi
     return data;
 }
 
-static gpumc_rows *gpumc__hier_set_rows(gpumc_hier *h, const gpumc__hier_set *s, int guide,
-                                        gpumc_error *error)
+static gpumc_rows *gpumc__set_rows(gpumc_hier *h, const gpumc__hier_set *s, int guide, gpumc_error *error)
 {
     gpumc_error inner = { GPUMC_ERROR_MEMORY, "out of memory" };
-    gpumc_rows_data data = gpumc__hier_set_data(h, s, guide);
+    gpumc_rows_data data = gpumc__set_data(h, s, guide);
     gpumc_rows *rows = s->gathered ? gpumc__hier_rows_gathered(h, s, &data, &inner)
                                    : gpumc__hier_rows_new(h, &data, &inner);
     if (!rows) gpumc__fail(error, inner.status, "rows \"%.48s\": %.190s", s->given->name, inner.text);
@@ -11437,8 +11433,8 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
         if (b->has_population && !gpumc__hier_block_rows(h, b, error)) return 0;
     }
     for (gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows; s++) {
-        s->rows = gpumc__hier_set_rows(h, s, 0, error);
-        s->guide = s->rows && s->given->guide ? gpumc__hier_set_rows(h, s, 1, error) : s->rows;
+        s->rows = gpumc__set_rows(h, s, 0, error);
+        s->guide = s->rows && s->given->guide ? gpumc__set_rows(h, s, 1, error) : s->rows;
         if (!s->guide) return 0;
         h->rows_work = gpumc__larger(h->rows_work, s->n_p + s->given->data.kind->n_columns);
         h->n_p = gpumc__larger(h->n_p, s->n_p);
@@ -11468,10 +11464,10 @@ static size_t gpumc__hier_choose(gpumc_hier *h)
 }
 
 /* A set's rows on the GPU once, and an object a slot; 0 where one cannot be had. */
-static int gpumc__hier_set_hot(gpumc_hier *h, const gpumc__hier_set *s, int guide, gpumc_error *error)
+static int gpumc__set_hot(gpumc_hier *h, const gpumc__hier_set *s, int guide, gpumc_error *error)
 {
     const size_t which = (size_t)(s - h->sets) + (guide ? h->data->n_rows : 0);
-    const gpumc_rows_data data = gpumc__hier_set_data(h, s, guide);
+    const gpumc_rows_data data = gpumc__set_data(h, s, guide);
     gpumc_error why = { GPUMC_ERROR_DEVICE, "the GPU takes no rows with parameters by several indices" };
     const gpumc__device *gpu = gpumc__cuda_device();
     gpumc_device_info info;
@@ -11516,8 +11512,7 @@ static int gpumc__hier_upload(gpumc_hier *h, gpumc_error *error)
     for (const gpumc__hier_set *s = h->sets; !h->out_of_memory && all && s < h->sets + h->data->n_rows; s++) {
         if (!s->hot) continue;
         guided |= s->given->guide != NULL;
-        all = gpumc__hier_set_hot(h, s, 0, error)
-              && (!s->given->guide || gpumc__hier_set_hot(h, s, 1, error));
+        all = gpumc__set_hot(h, s, 0, error) && (!s->given->guide || gpumc__set_hot(h, s, 1, error));
     }
     for (size_t k = 0; !h->out_of_memory && all && k < h->n_slots; k++)
         all = gpumc__slot_joint(h, &h->slots[k], 0, error)
@@ -11614,8 +11609,7 @@ static void gpumc__hier_draw_starts(gpumc_hier *h, gpumc__climb *climbs, double 
 }
 
 /* From the start point there is, which remains where the density is not finite, and from around it. */
-static void gpumc__hier_climb_all(gpumc_hier *h, gpumc_layout *l, double *starts, double *memory,
-                                  size_t stride)
+static void gpumc__hier_climbs(gpumc_hier *h, gpumc_layout *l, double *starts, double *memory, size_t stride)
 {
     gpumc__climb climbs[GPUMC__CLIMBS];
     for (uint32_t k = 0; k < GPUMC__CLIMBS; k++) {
@@ -11644,7 +11638,7 @@ static void gpumc__hier_climb(gpumc_hier *h)
         v = (double *)gpumc__allocate(&h->data->allocator,
                                       gpumc__size_mul(stride, GPUMC__CLIMBS * sizeof(double)));
     h->out_of_memory |= !v;
-    if (v) gpumc__hier_climb_all(h, l, starts, v, stride);
+    if (v) gpumc__hier_climbs(h, l, starts, v, stride);
     gpumc__release(&h->data->allocator, v);
     gpumc__release(&h->data->allocator, memory);
 }
@@ -15386,11 +15380,10 @@ GPUMC__COPIES(, void, gpumc__exp_shifted,
 GPUMC__COPIES(, void, gpumc__shift, (double *x, size_t n, double by), (x, n, by), n > 64)
 { for (size_t i = 0; i < n; i++) x[i] -= by; }
 
-GPUMC__COPIES(return, double, gpumc__sum_above, (const double *x, size_t n, double base), (x, n, base),
-              n > 64)
+GPUMC__COPIES(return, double, gpumc__sum_above, (const double *x, size_t n, double by), (x, n, by), n > 64)
 {
     double sum;
-    GPUMC__SUM(sum, i, n, x[i] - base);
+    GPUMC__SUM(sum, i, n, x[i] - by);
     return sum;
 }
 
@@ -18319,8 +18312,7 @@ static gpumc_status gpumc__close_store(gpumc__store *s)
 
 /* Completes the files of a chain: the rows of the fit, unless n are there already, then zeros to a full file.
    Files behind the last draw, from chains that were ahead when the run was stopped, go. */
-static void gpumc__complete_chain(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t n,
-                                  int streamed)
+static void gpumc__complete_rows(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t n, int streamed)
 {
     const size_t last = (n - 1) / e->chunk, rest = (last + 1) * e->chunk - n;
     const gpumc__slab zeros = { e, NULL, 0, rest };
@@ -18345,7 +18337,7 @@ static void gpumc__complete_arrays(gpumc__store *s, const size_t *received)
         if (e->form == GPUMC__IS_DIMENSION && strcmp(e->name, "draw") == 0)
             e->count = gpumc__draws_in(s, e->group);
         for (size_t c = 0; sampled && c < s->fit->n_chains; c++)
-            gpumc__complete_chain(s, e, c, streamed ? received[c] : gpumc__draws_in(s, e->group), streamed);
+            gpumc__complete_rows(s, e, c, streamed ? received[c] : gpumc__draws_in(s, e->group), streamed);
         if (!sampled && e->form != GPUMC__IS_GROUP && e->count > 0)
             gpumc__write_part(s, gpumc__chunk_file(s, e, 0, 0), "wb", 1, e, 0, gpumc__static_contents);
     }
