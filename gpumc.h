@@ -7826,7 +7826,6 @@ GPUMC_API size_t gpumc_model_n_values(const gpumc_model *model)
 { return model && model->params ? gpumc__sum_sizes(model, 0, model->n_params) : 0; }
 GPUMC_API size_t gpumc_model_n_outputs(const gpumc_model *model)
 { return model && model->outputs ? gpumc__sum_sizes(model, model->n_params, model->n_outputs) : 0; }
-
 GPUMC_API size_t gpumc_layout_dim(const gpumc_layout *layout) { return layout->n_free; }
 GPUMC_API size_t gpumc_layout_natural(const gpumc_layout *layout) { return layout->n_natural; }
 GPUMC_API size_t gpumc_layout_work(const gpumc_layout *layout) { return layout->n_work; }
@@ -7961,7 +7960,6 @@ static double gpumc__eval(const gpumc_layout *l, int guided, const double *q, do
 
 GPUMC_API double gpumc_model_eval(const gpumc_layout *layout, const double *q, double *grad, double *work)
 { return gpumc__eval(layout, 0, q, grad, work); }
-
 GPUMC_API void gpumc_model_natural(const gpumc_layout *layout, const double *q, double *x, double *work)
 { gpumc__to_natural(layout, q, x, work); }
 
@@ -8954,7 +8952,6 @@ GPUMC_API size_t gpumc_rows_bytes(const gpumc_rows_data *data, gpumc_error *erro
 GPUMC_API gpumc_rows *gpumc_rows_init(const gpumc_rows_data *data, void *memory, size_t bytes,
                                       gpumc_error *error)
 { return gpumc__rows_make(data, memory, bytes, NULL, error); }
-
 GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows) { return rows->info; }
 
 /* ---- rows that take elements ------------------------------------------------------------------- */
@@ -17321,7 +17318,6 @@ static gpumc_status gpumc__read_path(const char *path, gpumc_data *data, const g
 
 GPUMC_API gpumc_status gpumc_read_json(const char *path, gpumc_data *data, gpumc_error *error)
 { return gpumc__read_path(path, data, NULL, gpumc__json_object, error); }
-
 GPUMC_API gpumc_status gpumc_read_csv(const char *path, const gpumc_csv_options *options, gpumc_data *data,
                                       gpumc_error *error)
 { return gpumc__read_path(path, data, options, gpumc__csv_table, error); }
@@ -19229,7 +19225,6 @@ static inline void gpumc__rank_panel(gpumc__page *p)
 
 static inline size_t gpumc__row_of(const gpumc__page *p, size_t draw)    /* draws of all chains are counted */
 { return draw / p->fit.n_draws * p->fit.draw_capacity + draw % p->fit.n_draws; }
-
 static inline int gpumc__diverged(const gpumc__page *p, size_t draw)
 { return p->fit.stats && p->fit.stats[gpumc__row_of(p, draw)].divergent; }
 
@@ -21756,7 +21751,6 @@ static gpumc_status gpumc__sample(const gpumc_model *model, const gpumc_sample_o
 GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample_options *options,
                                     gpumc_fit *fit)
 { return gpumc__sample(model, options, 0, NULL, fit); }
-
 GPUMC_API gpumc_status gpumc_resume(const gpumc_model *model, const gpumc_sample_options *options,
                                     const char *file, gpumc_fit *fit)
 { return gpumc__sample(model, options, 1, file, fit); }
