@@ -3794,8 +3794,7 @@ static double gpumc__integrate(const gpumc__law *law, double mean[4])
         { 0.18685304435770977, 0.07104805465919102 }, { 0.25543350097541356, 0.06584431922458832 },
         { 0.3180268403632575, 0.059097265980759206 }, { 0.3731659532300754, 0.05096505990862022 },
         { 0.4195584859111094, 0.04163837078835238 }, { 0.456117214125663, 0.031336024167054534 },
-        { 0.4819859636389569, 0.02030071490019347 }, { 0.49656429959254744, 0.008807003569576059 }
-    };
+        { 0.4819859636389569, 0.02030071490019347 }, { 0.49656429959254744, 0.008807003569576059 } };
     const double reach = gpumc__reach(law);
     double sum = 0;
     for (int k = 0; k < 4; k++) mean[k] = 0;
@@ -10066,12 +10065,11 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
                                       gpumc_error *error)
 {
     const gpumc__prior_law *law = given->family ? given->family() : NULL;
+    const double a[] = { given->a, given->b, given->c };
     if (!law || p->f)
         return GPUMC__BAD_PARAM(error, given->name, law ? "it has two priors" : "its prior has no family");
     p->f = law->f;
-    p->a[0] = given->a;
-    p->a[1] = given->b;
-    p->a[2] = given->c;
+    memcpy(p->a, a, sizeof a);
     if (given->family == gpumc_prior_flat) return GPUMC_OK;
     const double least = p->f(GPUMC__QUANTILE, 0, p->a, NULL), most = p->f(GPUMC__QUANTILE, 1, p->a, NULL);
     if (!gpumc__is_finite(p->f(GPUMC__QUANTILE, 0.5, p->a, NULL)))
@@ -10294,8 +10292,7 @@ static void gpumc__apply_link(gpumc_hier_link link, gpumc_isa isa, const gpumc__
 {
     static void (*const sets[][GPUMC__N_ISA])(const gpumc__range *, const double *, double *, double *) = {
         GPUMC__ISA_TABLE(gpumc__link_log), GPUMC__ISA_TABLE(gpumc__link_logit),
-        GPUMC__ISA_TABLE(gpumc__link_probit)
-    };
+        GPUMC__ISA_TABLE(gpumc__link_probit) };
     double last[3][GPUMC_LANES] = { { 0 } };
     const size_t whole = n / GPUMC_LANES * GPUMC_LANES, left = n - whole;
     for (size_t i = 0; i < whole; i += GPUMC_LANES)
@@ -17776,12 +17773,10 @@ GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric 
    false would be read as missing. gpumc.json tells gpumc_merge what it needs, as data for our own reader. */
 enum {
     GPUMC__ROOT, GPUMC__CONSTANT_DATA, GPUMC__LOG_LIKELIHOODS, GPUMC__OBSERVED_DATA, GPUMC__POSTERIOR,
-    GPUMC__PREDICTIVE, GPUMC__STATS, GPUMC__FREE, GPUMC__WARMUP, GPUMC__WARMUP_STATS
-};
+    GPUMC__PREDICTIVE, GPUMC__STATS, GPUMC__FREE, GPUMC__WARMUP, GPUMC__WARMUP_STATS };
 static const char *const gpumc__group_names[] = {
     "", "constant_data", "log_likelihood", "observed_data", "posterior", "posterior_predictive",
-    "sample_stats", "unconstrained_posterior", "warmup_posterior", "warmup_sample_stats"
-};
+    "sample_stats", "unconstrained_posterior", "warmup_posterior", "warmup_sample_stats" };
 typedef struct gpumc__stat_field { const char *name; int type; size_t at; } gpumc__stat_field;
 #define GPUMC__STAT(name, type, member) { name, type, offsetof(gpumc_draw_stats, member) }
 static const gpumc__stat_field gpumc__stat_fields[] = {
@@ -17792,8 +17787,7 @@ static const gpumc__stat_field gpumc__stat_fields[] = {
     GPUMC__STAT("fisher_residual", GPUMC__F8, fisher_residual),
     GPUMC__STAT("tree_depth", GPUMC__I8, tree_depth), GPUMC__STAT("n_steps", GPUMC__I8, n_leapfrog),
     GPUMC__STAT("selected", GPUMC__I8, selected), GPUMC__STAT("diverging", GPUMC__B1, divergent),
-    GPUMC__STAT("reached_max_treedepth", GPUMC__B1, hit_max_treedepth)
-};
+    GPUMC__STAT("reached_max_treedepth", GPUMC__B1, hit_max_treedepth) };
 enum { GPUMC__N_STATS = sizeof gpumc__stat_fields / sizeof *gpumc__stat_fields };
 
 /* Those of blocks, by gpumc_group. */
@@ -18187,8 +18181,7 @@ enum {
     GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
     GPUMC__FACT_WARMUP, GPUMC__FACT_DEPTH, GPUMC__FACT_THIN, GPUMC__FACT_SAMPLER, GPUMC__FACT_METRIC,
     GPUMC__FACT_FREE, GPUMC__FACT_DIVERGENT, GPUMC__FACT_SPRING, GPUMC__FACT_WARNED, GPUMC__FACT_TARGET,
-    GPUMC__FACT_STEP, GPUMC__FACT_SECONDS, GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS
-};
+    GPUMC__FACT_STEP, GPUMC__FACT_SECONDS, GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS };
 
 static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
 {
@@ -18206,8 +18199,7 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
         (double)f->metric.kind, (double)f->n_free, (double)f->n_divergent, f->metric.spring ? 1.0 : 0.0,
         (double)warned,
         f->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(&f->metric, o->target_accept) : o->target_accept,
-        f->step_size, f->sampling_seconds, f->warmup_seconds
-    };
+        f->step_size, f->sampling_seconds, f->warmup_seconds };
     gpumc__put(w, "{\"%s %s\":[", merged ? "merge" : "model", f->model_name);
     for (size_t k = 0; k < GPUMC__N_FACTS; k++)
         gpumc__put_number(w, k ? "," : "", gpumc__is_finite(facts[k]) ? facts[k] : 0);
@@ -20668,18 +20660,15 @@ static int gpumc__advance(gpumc__run *r, size_t goal)
 /* ---- options ----------------------------------------------------------------------------------- */
 static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_error *error)
 {
+#define GPUMC__RANGE(name, least, most) { #name, (double)o->name, least, most }
     const struct { const char *name; double value, least, most; } ranges[] = {
-        { "num_chains", (double)o->num_chains, 0, 1 << 20 }, { "thin", (double)o->thin, 0, 1 << 20 },
-        { "num_warmup", (double)o->num_warmup, -1, 1 << 24 },
-        { "num_samples", (double)o->num_samples, 0, INT32_MAX / 2 },
-        { "max_treedepth", (double)o->max_treedepth, 0, GPUMC__MAX_DEPTH },
-        { "threads", (double)o->threads, 0, 1 << 16 },
+        GPUMC__RANGE(num_chains, 0, 1 << 20), GPUMC__RANGE(thin, 0, 1 << 20),
+        GPUMC__RANGE(num_warmup, -1, 1 << 24), GPUMC__RANGE(num_samples, 0, INT32_MAX / 2),
+        GPUMC__RANGE(max_treedepth, 0, GPUMC__MAX_DEPTH), GPUMC__RANGE(threads, 0, 1 << 16),
         { "metric", (double)(int)o->metric, 0, GPUMC_METRIC_BLOCKS },
-        { "sampler", (double)(int)o->sampler, 0, GPUMC_SAMPLER_HMC },
-        { "init_radius", o->init_radius, 0, 700 }, { "step_size", o->step_size, 0, DBL_MAX },
-        { "target_accept", o->target_accept, 0, 1 - DBL_EPSILON }, { "path_length", o->path_length, 0, 1e3 },
-        { "checkpoint_seconds", o->checkpoint_seconds, 0, DBL_MAX },
-    };
+        { "sampler", (double)(int)o->sampler, 0, GPUMC_SAMPLER_HMC }, GPUMC__RANGE(init_radius, 0, 700),
+        GPUMC__RANGE(step_size, 0, DBL_MAX), GPUMC__RANGE(target_accept, 0, 1 - DBL_EPSILON),
+        GPUMC__RANGE(path_length, 0, 1e3), GPUMC__RANGE(checkpoint_seconds, 0, DBL_MAX) };
     const char *reason = o->num_warmup == -1 && !(o->step_size > 0)
             ? "num_warmup is -1 (none) and step_size 0; give a step size"
         : !o->allocator.allocate != !o->allocator.release
