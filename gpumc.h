@@ -138,13 +138,11 @@
      of a hierarchy, and up to 64 directions that these get wrong. At its end the sampler is chosen:
        HMC    where gradients are within a fifth of those of a normal, or three tenths if that lasts (with
               fewer than 8 parameters a twentieth), as with many data or many groups. It moves exactly as that
-              normal would and corrects for what differs: one or two gradients a draw, in any number of
-              dimensions.
+              normal would and corrects for what differs: one or two gradients a draw, in any dimension.
        MAMS   elsewhere: the Metropolis-adjusted microcanonical sampler, up to 5 gradients; or HMC with random
               lengths in small models whose scales move far.
-       NUTS   for one or two parameters that are not so nearly normal, for up to 7 with a long tail, and where
-              warm-up saw slow energies, divergences or long trees, because it says so when a region is
-              missed: 7 to 15 gradients.
+       NUTS   for one or two parameters not so nearly normal, up to 7 with a long tail, and where warm-up saw
+              slow energies, divergences or long trees, as it says when a region is missed: 7 to 15 gradients.
      Where the draws of HMC or MAMS diverged, show chains that were held at a point, hardly entered a lump of
      the posterior or mixed slowly (500 draws and more), or the density has mass far from all of them, NUTS
      draws all of it again, unless an on_draw has seen the draws: noise of single runs falls, but runs that
@@ -155,9 +153,8 @@
      smoother or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
 
    READING THE SUMMARY
-     mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk and ess_tail (how
-     many independent draws these are worth: want 100 a chain), r_hat (want 1.01 at most). Then warnings
-     GPUMC_W_...
+     mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk, ess_tail (how many
+     independent draws these are worth: want 100 a chain), r_hat (want 1.01 at most); warnings GPUMC_W_...
        DIVERGENT    the density is too curved: a hierarchy without location and scale, covariates far from 0,
                     a prior that reaches zero; then try a higher target_accept. More draws never mend it.
        HELD         a chain stayed at one point for long, or hardly entered a lump of the posterior: a narrow
@@ -435,8 +432,7 @@ typedef struct gpumc_allocator {
 
 /* Threads that wait for work to share: at most num_threads with the caller's own; 0: one a core it may use.
    A team in use does no other work: a second thread, or a part, that asks runs its parts alone, as member 0.
-   run is called once for each part below n_parts; member is below the number of threads. NULL when out of
-   memory. */
+   run is called once for each part below n_parts, member below the number of threads. NULL: out of memory. */
 typedef struct gpumc_team gpumc_team;
 GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator);
 GPUMC_API int gpumc_team_threads(const gpumc_team *team);
@@ -1235,8 +1231,7 @@ GPUMC_FN gpumc_real gpumc__log1m_exp(gpumc_real x)
     const gpumc_real near_0 = gpumc_log(-gpumc_expm1(-x)), far_out = gpumc_log1p(-gpumc_exp(-x));
     return x < GPUMC_R(GPUMC_LOG_2) ? near_0 : far_out;
 }
-/* log P(T <= t) or log P(T > t) of an exponential T with rate 1, and its slope in log t, even where t
-   underflows. */
+/* log P(T <= t) or log P(T > t) of exponential T, rate 1, and its slope in log t, even if t underflows. */
 GPUMC_FN gpumc_real gpumc__exponential_log_t(gpumc_real side, gpumc_real log_t, gpumc_real *slope)
 {
     const gpumc_real t_any = gpumc_exp(log_t), least = GPUMC_R(1e-30), most = GPUMC_R(800.0);
@@ -1899,8 +1894,7 @@ typedef struct gpumc_param {
                          sampler takes it as it is */
     /* A stationary series, AR(1): an earlier block of kind GPUMC_INTERVAL or _UNIT in -1..1, one value or one
        a walk. With m the location (NULL: 0), elements are about m + phi (before - m), and the first about m
-       with the scale tau / sqrt(1 - phi^2), which is the spread of all. Wants a scale and walk_dim; goes with
-       no covariates or factor */
+       with the spread of all, tau / sqrt(1 - phi^2). Wants a scale and walk_dim, no covariates or factor */
     const char *walk_coefficient;
     /* size x n_covariates, row-major: adds covariates . coefficients to the location */
     const double *covariates;
@@ -1947,9 +1941,8 @@ typedef struct gpumc_model {
        of the run it is called again, with one thread. */
     int (*share)(int calls, int threads, void *data);
     /* Optional, beside log_density: a smoother or cheaper density close to it, which warm-up adapts to and
-       whose gradient, exact or not, leads the paths of MAMS and HMC. log_density decides at their ends, so
-       that draws are its own. A model with a guide is sampled by MAMS, or on request by HMC; by NUTS without
-       it. */
+       whose gradient, exact or not, leads the paths of MAMS and HMC. log_density decides at their ends: draws
+       are its own. A model with a guide is sampled by MAMS, or on request by HMC; by NUTS without it. */
     double (*guide)(const double *x, double *grad, void *data);
     /* Optional: why the density at x is not finite, as an error with its text; GPUMC_OK where it is. */
     gpumc_status (*explain)(const double *x, void *data, gpumc_error *error);
@@ -1960,8 +1953,7 @@ GPUMC_API size_t gpumc_model_n_values(const gpumc_model *model);
 GPUMC_API size_t gpumc_model_n_outputs(const gpumc_model *model);
 
 /* The compiled form of a model: sizes, offsets, links between blocks and the current centring. Made in
-   caller's memory of gpumc_layout_bytes, referring to the model, which must stay. Both return 0 or NULL with
-   a text on error. */
+   caller's memory of gpumc_layout_bytes; the model must stay. Both return 0 or NULL with a text on error. */
 typedef struct gpumc_layout gpumc_layout;
 GPUMC_API size_t gpumc_layout_bytes(const gpumc_model *model, gpumc_error *error);
 GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory, size_t bytes,
@@ -2005,8 +1997,7 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
 
    p: the group's parameters, then the shared ones, 1 to 64; x: this row's columns, 1 at least; g: arrives
    zeroed, gets d/dp; the value is the log likelihood. A leaf has no libm, no loops of varying length, no
-   branch but ?:. The macro compiles the loop over rows for every instruction set and defines a gpumc_row_kind
-   of that name.
+   branch but ?:. The macro compiles loops for each instruction set and defines a gpumc_row_kind of that name.
 
    GPUMC_CELLS(name, group, shared, columns, node columns) is a row in two stages, for quadrature and
    mixtures: its body is the leaf of one node (x: the columns of the row, then those of the node), summed with
@@ -2493,8 +2484,7 @@ typedef struct gpumc_hier_rows {
 
 typedef struct gpumc_hier_data {
     const char *name;
-    /* init: of what is sampled; NULL: from priors and rows, by four ways to the bulk of some
-       60 gradients each */
+    /* init: of what is sampled; NULL: from priors and rows, by four ways to the bulk, of 60 gradients each */
     const gpumc_param *params;
     size_t n_params;
     const gpumc_prior *priors;
@@ -2680,8 +2670,7 @@ typedef struct gpumc_sample_options {
     FILE *progress_stream;    /* the built-in printer, when progress is NULL */
     int (*on_draw)(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats,
                    void *user);
-    void *draw_user;          /* draw: of those kept, from 0; values: n_columns; called under a lock; non-zero
-                                 stops */
+    void *draw_user;          /* draw: of those kept, from 0; values: n_columns; locked; non-zero stops */
     const gpumc_stop_flag *stop;
     const char *checkpoint;   /* file that the state is saved to, and FILE.old the time before */
     double checkpoint_seconds; /* 0: 600, and at least 20 times what saving takes */
@@ -2779,8 +2768,7 @@ typedef struct gpumc_series {  /* one quantity: value (c, i) is x[c * chain_stri
     size_t chain_stride, draw_stride;     /* 0: 1 a draw; both 0: n_draws a chain */
 } gpumc_series;
 
-/* Why a value is missing or to be doubted. CAPPED: draws are so antithetic that their effective size was cut
-   off, at S log10 S. */
+/* Why a value is missing or to be doubted. CAPPED: draws so antithetic that ESS is cut off at S log10 S. */
 enum {
     GPUMC_FLAG_NAN = 1, GPUMC_FLAG_INFINITE = 2, GPUMC_FLAG_CONSTANT = 4, GPUMC_FLAG_CONSTANT_CHAIN = 8,
     GPUMC_FLAG_FEW_DRAWS = 16, GPUMC_FLAG_CAPPED = 32, GPUMC_FLAG_MEMORY = 64, GPUMC_FLAG_ONE_CHAIN = 128
@@ -2834,8 +2822,7 @@ GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column);
 GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream);
 
 /* =================================================================================== >>api-output
-   Files, with numbers that do not depend on the locale. Each is written under another name first and complete
-   or not there. */
+   Files, with numbers that no locale changes, written under another name first: complete or not there. */
 GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char *path, gpumc_error *error);
 /* Stan CSV, one file a chain: PREFIX_1.csv, PREFIX_2.csv, ..., of chains from first_chain_id + 1 on. */
 GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *prefix, gpumc_error *error);
@@ -2847,8 +2834,7 @@ GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, 
 /* Step size and metric as CmdStan's save_metric has them and its metric_file takes them; of low rank and
    blocks only the diagonal. They belong to the coordinates as learned: fit->centring, ->typical, ->bend. */
 GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error);
-/* Reads one, for initial_metric or gpumc_nuts_init. metric is released by gpumc_metric_free; allocator may be
-   NULL (malloc). */
+/* Reads one, for initial_metric or gpumc_nuts_init; gpumc_metric_free releases it. allocator may be NULL. */
 GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allocator *allocator,
                                               gpumc_metric *metric, double *step_size, gpumc_error *error);
 GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric *metric);
@@ -2890,10 +2876,9 @@ GPUMC_API void gpumc_data_free(gpumc_data *data);
    text holds 32 bytes; returns the length. */
 GPUMC_API size_t gpumc_format_number(double value, char *text);
 
-/* A store is a folder in the Zarr format, version 2, as ArviZ and xarray open it: draws, statistics, data,
-   warm-up and free coordinates where the fit has them; large arrays have a file a chain. It grows as
-   PATH.tmp, which a killed program leaves and its user removes, and is complete or not there. A PATH that
-   exists is an error. */
+/* A store is a folder in the Zarr format 2, as ArviZ and xarray open it: draws, statistics, data, warm-up and
+   free coordinates where the fit has them; large arrays have a file a chain. It grows as PATH.tmp, which a
+   killed program leaves and its user removes: complete or not there. A PATH that exists is an error. */
 typedef struct gpumc_dimension {          /* what a dimension is called, and labels of its places */
     const char *block;                    /* a parameter, output or variable of the data */
     size_t dim;                           /* which of its dimensions, from 0 */
@@ -2931,10 +2916,9 @@ GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit 
 
 /* Reads stores, as of separate jobs, back into one fit, with all their chains, for diagnostics, summaries and
    writers: draws and statistics, not data, warm-up and its warnings, metric and free coordinates; sampler and
-   steps are those of the first. Names, shapes, labels and
-   what the stores have of data must agree, so give them their observed_data, and no chain (seed and number)
-   may come twice. Chains are cut to the length of the shortest, which fit->message then says. allocator may
-   be NULL. */
+   steps are those of the first. Names, shapes, labels and what the stores have of data must agree, so give
+   them their observed_data, and no chain (seed and number) may come twice. Chains are cut to the length of
+   the shortest, which fit->message then says. allocator may be NULL. */
 GPUMC_API gpumc_status gpumc_merge(const char *const *paths, size_t n_paths, const gpumc_allocator *allocator,
                                    gpumc_fit *fit);
 
@@ -3889,8 +3873,7 @@ static gpumc__tail gpumc__gamma_tail(double a, double x, double log_x)
     if (x == GPUMC_INF) return gpumc__certain_tail(GPUMC__UPPER, -GPUMC_INF);
     return a < 1 && x < 1 ? gpumc__gamma_by_series(a, x, log_x) : gpumc__gamma_by_quadrature(a, x, log_x);
 }
-/* x + y = 1, each with its logarithm. Beyond the series' ranges the tail from the mean outwards belongs to a
-   shape of at least 1. */
+/* x + y = 1, with their logarithms. Beyond the series' ranges the tail outside the mean has a shape >= 1. */
 static gpumc__tail gpumc__beta_tail(double a, double b, double x, double y, double log_x, double log_y)
 {
     if (!(a > 0 && b > 0) || log_x != log_x) return gpumc__certain_tail(GPUMC__LOWER, GPUMC_NAN);
@@ -10461,8 +10444,7 @@ static void gpumc__collect(const size_t *places, size_t common, const double *d,
     if (!places && common != GPUMC__NONE) target[common] += gpumc__sum(d, n);
 }
 
-/* In a series gradients by mu are handed on where elements follow others; those by the first's scale, p[2],
-   become some by tau. */
+/* In series gradients by mu go on where elements follow others, those by the first's scale, p[2], to tau. */
 static void gpumc__series_push(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
     double *dmu = e->slot->grad[1], *dtau = e->slot->grad[2];
@@ -15505,8 +15487,7 @@ static void gpumc__ends(const double *x, size_t n, double *least, double *most)
     *most = high[0];
 }
 
-/* The place between the least and the most, of 2^bits. Where these are too close or too far apart, nothing
-   orders the words. */
+/* The place between least and most, of 2^bits. Where these are too close or far apart nothing orders them. */
 static GPUMC_LOOP void gpumc__words_by_place(const double *GPUMC__RESTRICT x, size_t n, unsigned bits,
                                             uint64_t *GPUMC__RESTRICT words)
 {
