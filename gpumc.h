@@ -5109,23 +5109,18 @@ GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *v
    (the onion method of Lewandowski, Kurowicka & Joe 2009). */
 static double gpumc__lkj_shape(size_t K, double eta, size_t i) { return eta + 0.5 * (double)(K - 1 - i); }
 
-/* 1 for a factor of a correlation matrix, 0 for another matrix, NaN if one is in it. */
-static double gpumc__is_correlation_factor(const double *L, size_t K)
-{
-    int inside = 1;
-    for (size_t i = 0; i < K; i++) {
-        const double square = gpumc__dot(&L[i * K], &L[i * K], i + 1);
-        if (square != square) return square;
-        inside &= L[i * K + i] > 0 && gpumc_fabs(square - 1) <= gpumc__sum_tolerance;
-    }
-    return inside;
-}
 GPUMC_API double gpumc_lkj_corr_cholesky_lpdf(const double *L, size_t K, double eta, double *dL, double *deta)
 {
-    const double inside = gpumc__is_correlation_factor(L, K), top = gpumc__lkj_shape(K, eta, 0);
+    const double top = gpumc__lkj_shape(K, eta, 0);
     double sum = 0;
-    if (!(eta > 0) || inside != inside) return GPUMC_NAN;
-    if (inside == 0) return -GPUMC_INF;
+    int inside = 1;                                        /* factors of correlation matrices */
+    for (size_t i = 0; i < K; i++) {
+        const double square = gpumc__dot(&L[i * K], &L[i * K], i + 1);
+        if (square != square) return GPUMC_NAN;
+        inside &= L[i * K + i] > 0 && gpumc_fabs(square - 1) <= gpumc__sum_tolerance;
+    }
+    if (!(eta > 0)) return GPUMC_NAN;
+    if (!inside) return -GPUMC_INF;
     for (size_t i = 1; i < K; i++) {
         const double diagonal = L[i * K + i], log_diagonal = gpumc__log(diagonal);
         const double half = 0.5 * (double)i, b = gpumc__lkj_shape(K, eta, i);
