@@ -9643,13 +9643,9 @@ static double gpumc__glm_x(const gpumc_glm_data *d, size_t row, size_t column)
     return d->x ? d->x[at] : (double)d->x_float[at];
 }
 
-static gpumc_status gpumc__glm_bad(gpumc_error *error, size_t row, const char *what, double value,
-                                   const char *wanted)
-{
-    return GPUMC__BAD_ARGUMENT(error, "glm: %s is %g in row %.0f (from 0); it must be %s", what, value,
-                               (double)row, wanted);
-}
-
+#define GPUMC__BAD_GLM(what, value, wanted) \
+    GPUMC__BAD_ARGUMENT(error, "glm: %s is %g in row %.0f (from 0); it must be %s", what, value, (double)i, \
+                        wanted)
 static gpumc_status gpumc__glm_check_row(const gpumc_glm_data *d, size_t i, gpumc_error *error)
 {
 #define GPUMC__GLM_SUPPORT(NAME, name, support) support,
@@ -9659,21 +9655,20 @@ static gpumc_status gpumc__glm_check_row(const gpumc_glm_data *d, size_t i, gpum
     char what[64];
     if (!gpumc__is_finite(y) || (!is_real && (y < 0 || gpumc_floor(y) < y))
         || (d->family == GPUMC_GLM_BERNOULLI_LOGIT && y > 1))
-        return gpumc__glm_bad(error, i, "y", y, supports[d->family]);
-    if (d->offset && !gpumc__is_finite(d->offset[i]))
-        return gpumc__glm_bad(error, i, "offset", d->offset[i], "finite");
+        return GPUMC__BAD_GLM("y", y, supports[d->family]);
+    if (d->offset && !gpumc__is_finite(d->offset[i])) return GPUMC__BAD_GLM("offset", d->offset[i], "finite");
     if (d->weights && !(gpumc__is_finite(d->weights[i]) && d->weights[i] >= 0))
-        return gpumc__glm_bad(error, i, "weight", d->weights[i], "finite and not negative");
+        return GPUMC__BAD_GLM("weight", d->weights[i], "finite and not negative");
     for (size_t f = 0; f < d->n_factors; f++) {
         if (d->factors[f].level[i] < d->factors[f].n_levels) continue;
         snprintf(what, sizeof what, "level of factor %.0f", (double)f);
-        return gpumc__glm_bad(error, i, what, (double)d->factors[f].level[i], "below n_levels");
+        return GPUMC__BAD_GLM(what, (double)d->factors[f].level[i], "below n_levels");
     }
     for (size_t k = 0; k < d->n_columns; k++) {
         const double x = gpumc__glm_x(d, i, k);
         if (gpumc__is_finite(x) && fabs(x) <= most) continue;
         snprintf(what, sizeof what, "x in column %.0f", (double)k);
-        return gpumc__glm_bad(error, i, what, x, most < DBL_MAX ? "finite in single precision" : "finite");
+        return GPUMC__BAD_GLM(what, x, most < DBL_MAX ? "finite in single precision" : "finite");
     }
     return GPUMC_OK;
 }
