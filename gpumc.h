@@ -15370,6 +15370,14 @@ static double gpumc__subtract_mean(double *x, size_t n, double *squares)
     *squares = gpumc__spread_about(x, n, first, rest);
     return first + rest;
 }
+
+GPUMC__COPIES(return, double, gpumc__mean_log1p,
+              (const double *GPUMC__RESTRICT y, size_t n, double theta, double *GPUMC__RESTRICT work),
+              (y, n, theta, work), n > 64)
+{
+    for (size_t i = 0; i < n; i++) work[i] = gpumc_log1p(-theta * y[i]);
+    return gpumc__sum(work, n) / (double)n;
+}
 GPUMC__SELDOM
 
 /* ---- the sheet ----------------------------------------------------------------------------------- */
@@ -15935,15 +15943,6 @@ GPUMC_API gpumc_stat gpumc_hdi(gpumc_series series, double mass, double *lower, 
 }
 
 /* ---- importance weights -------------------------------------------------------------------------- */
-GPUMC__OFTEN
-GPUMC__COPIES(return, double, gpumc__mean_log1p,
-              (const double *GPUMC__RESTRICT y, size_t n, double theta, double *GPUMC__RESTRICT work),
-              (y, n, theta, work), n > 64)
-{
-    for (size_t i = 0; i < n; i++) work[i] = gpumc_log1p(-theta * y[i]);
-    return gpumc__sum(work, n) / (double)n;
-}
-GPUMC__SELDOM
 
 /* Generalised Pareto distribution fitted to ascending y by Zhang & Stephens (2009), as an average over their
    grid. Returns k, shrunk towards 1/2 as by ten observations, or infinity where the fit fails. work: n. */
