@@ -1884,8 +1884,7 @@ typedef struct gpumc_param {
     double typical, bend;     /* where gpumc_kind has values as of GPUMC_POSITIVE; typical 0: learned */
     const double *init;  /* natural start values, one an element; NULL: free coordinates uniform on (-2, 2) */
     /* Hierarchy: elements spread around a location with a scale (names of earlier blocks; NULL: 0 and 1).
-       Such blocks are GPUMC_UNBOUNDED, but for those of >>api-hier. The density still sees natural values;
-       only the sampler's coordinates change. */
+       Such blocks are GPUMC_UNBOUNDED, but for those of >>api-hier. The density sees natural values. */
     const char *location, *scale;
     /* element of that block for each of ours; NULL: its only, or the same */
     const size_t *location_index, *scale_index;
@@ -1987,8 +1986,7 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
                                             gpumc_gradient_report *report, gpumc_error *error);
 
 /* ===================================================================================== >>api-rows
-   A likelihood that is a sum over data rows, each with the parameters of its group and shared ones. The user
-   writes one row as a leaf, at file scope:
+   A sum over data rows, each with parameters of its group and shared ones. One row is a leaf, at file scope:
 
        GPUMC_ROW(response, 2, 1, 1)                            // group, shared parameters; columns
        {
@@ -3513,9 +3511,8 @@ struct gpumc_team {
     gpumc__member *members;
 };
 
-/* Looks at n while it is from low to high, for so many seconds at most. A sleeping thread takes tens of
-   microseconds to wake: rounds that follow each other closely find the others still looking, who give way to
-   whoever else wants their processors. */
+/* Looks at n while it is from low to high, at most so many seconds. A sleeping thread takes tens of
+   microseconds to wake: in quick rounds others still look, and give way to who wants their processors. */
 #define GPUMC__TEAM_LOOK 3e-4
 static void gpumc__team_look(const volatile int *n, int low, int high, double seconds)
 {
@@ -8949,8 +8946,7 @@ static void gpumc__rows_take(gpumc_rows *r, const size_t *const *index, uint32_t
 GPUMC__OFTEN
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
-/* Where things lie in the work of one point or thread: sums of chunks, sums of segments, sums of lanes that
-   take elements; then scratch. */
+/* In the work of a point or thread: sums of chunks, segments, lanes that take elements; then scratch. */
 static size_t gpumc__chunk_sums(const gpumc_rows *r) { return r->n_chunks * (1 + r->kind.n_shared); }
 static size_t gpumc__segment_sums(const gpumc_rows *r)
 { return gpumc__chunk_sums(r) + r->info.n_segments * r->kind.n_group; }
@@ -9268,8 +9264,7 @@ GPUMC__LOOP_INLINE void gpumc__glm_fetch(const char *next, size_t step)
     }
 }
 
-/* eta += X b at P points: what is read of X serves all. Where columns end within four, those read beyond them
-   are finite and count 0 times. */
+/* eta += X b at P points: X is read once. Where columns end within four, those beyond are finite, times 0. */
 GPUMC__LOOP_INLINE void gpumc__glm_predict(size_t P, const double *GPUMC__RESTRICT x, size_t n_columns,
                                            size_t n_blocks, const double *const *b,
                                            double *GPUMC__RESTRICT eta, const char *next, size_t step)
@@ -9988,10 +9983,9 @@ GPUMC_API void gpumc_hot_release(gpumc_hot *hot) { if (hot) hot->release(hot); }
 
 /* ========================================================================================= >>hier
    A description is resolved once: names become places, priors and populations functions, rows row objects.
-   An evaluation goes forward over the blocks (priors, populations, values from coordinates), over the sets of
-   rows, and backward over the blocks (gradients by values to coordinates). Coordinates are what the model
-   samples, values what the description calls by name. Read first: gpumc__hier_density, then
-   gpumc__hier_resolve. */
+   An evaluation goes over the blocks (priors, populations, values from coordinates), over the sets of rows,
+   and back over the blocks (gradients by values to coordinates). Coordinates are what the model samples,
+   values what the description names. Read first: gpumc__hier_density, then gpumc__hier_resolve. */
 #define GPUMC__BAD_PARAM(error, ...) gpumc__bad_block(error, GPUMC_ERROR_MODEL, "parameter", __VA_ARGS__)
 
 /* ---- priors: a function a family, with a number that says what is wanted ------------------------- */
@@ -11049,8 +11043,8 @@ static size_t *gpumc__unlike(size_t *places, size_t n, size_t *common)
     return NULL;
 }
 
-/* Places, and the way of a normal block: simple, by element, or, where scales change often, as rows, which
-   take logarithms in vectors. */
+/* Places, and the way of a normal block: simple, by element or, where scales vary often, rows: logs in
+   lanes. */
 static void gpumc__hier_places(gpumc_hier *h, size_t i)
 {
     gpumc__hier_block *b = &h->blocks[i];
@@ -11623,8 +11617,7 @@ static int gpumc__hier_redraw(const gpumc_hier *h, uint32_t k, double *y)
     return 1;
 }
 
-/* Of rows whose log likelihood at y is not finite, the elements that are theirs become those of another draw,
-   real ones so many times as far from x. */
+/* Elements of rows without a finite log likelihood at y become a draw's, real ones `times` as far from x. */
 static void gpumc__hier_amend(gpumc_hier *h, const double *x, const double *draw, double times, double *y)
 {
     for (const gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows; s++) {
@@ -15754,9 +15747,8 @@ static void gpumc__score_values(gpumc__sheet *s)
 }
 
 /* Scores of the distances to the median. The farthest value stands at either end, the nearest on either side
-   of the middle: half of the values are taken from the ends and half from the middle, which do not wait for
-   each other. On which side nobody can tell, so there is no branch: signs of differences do, a tie's always
-   +, whatever signs zeros have. */
+   of the middle: half are taken from the ends and half from the middle, which do not wait for each other. On
+   which side nobody can tell, so there is no branch: signs of differences do, a tie's always +. */
 static GPUMC_LOOP void gpumc__score_distances(gpumc__sheet *s, double median)
 {
     const gpumc__ranked *GPUMC__RESTRICT v = s->sorted;
@@ -16753,10 +16745,9 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
 }
 
 /* ======================================================================================= >>output
-   Data files read, results written. Numbers look the same in every locale, a reader believes nothing it is
-   given, and a writer leaves a complete file or none. Read first: gpumc__scan_literal, through which every
-   number comes in; gpumc__json_value, the one loop that knows nested arrays; gpumc__write_files, through
-   which every file goes out. */
+   Numbers look the same in every locale, a reader believes nothing it is given, a writer leaves a complete
+   file or none. Read first: gpumc__scan_literal, through which every number comes in; gpumc__json_value, the
+   one loop that knows nested arrays; gpumc__write_files, through which every file goes out. */
 
 /* ---- numbers as text --------------------------------------------------------------------------- */
 /* What a text turns out to be. An integer is written as one and, as a double, exact. */
@@ -18143,9 +18134,8 @@ static uint64_t gpumc__digest_of(const gpumc__store *s)
     return digest;
 }
 
-/* gpumc.json: facts of the run under "model NAME", or "merge NAME" where the chains are of several, then
-   blocks in the order of columns, then statistics, each with the chains and the draws a file, 1 for generated
-   quantities, and the shape of a draw. */
+/* gpumc.json: facts of the run under "model NAME", or "merge NAME" of several, then blocks in column order,
+   then statistics, each with chains and draws a file, 1 if generated, and the shape of a draw. */
 enum { GPUMC__A_CHAINS, GPUMC__A_DRAWS, GPUMC__A_OUTPUT, GPUMC__A_SHAPE };
 enum {
     GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
@@ -21382,8 +21372,7 @@ static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
     }
 }
 
-/* Log density of line k at u, less that of its draw: so many standard deviations of a coordinate on, or on a
-   ray e^u times as far from the centre. */
+/* Log density of line k less its draw's: u sds of a coordinate on, or on a ray e^u times as far out. */
 static double gpumc__line_at(gpumc__lines *all, size_t k, double u)
 {
     const gpumc_metric *m = &all->run->adapt->shared;
