@@ -11043,8 +11043,8 @@ static size_t *gpumc__unlike(size_t *places, size_t n, size_t *common)
     return NULL;
 }
 
-/* Places, and the way of a normal block: simple, by element or, where scales vary often, rows: logs in
-   lanes. */
+/* Places, and the way of a normal block: simple, by element, or, where scales change often, as rows, which
+   take logarithms in vectors. */
 static void gpumc__hier_places(gpumc_hier *h, size_t i)
 {
     gpumc__hier_block *b = &h->blocks[i];
