@@ -9183,8 +9183,7 @@ enum {
     GPUMC__GLM_TILE_BYTES = 16384,           /* of X in double */
     GPUMC__GLM_AHEAD = 3,                    /* times that each line is fetched, a tile apart */
     GPUMC__GLM_CACHED = 1 << 20,             /* bytes of X that stay in the second-level cache unasked */
-    GPUMC__GLM_CHUNKS = 128,
-    GPUMC__GLM_TOGETHER = 4,                 /* points that products take at once */
+    GPUMC__GLM_CHUNKS = 128, GPUMC__GLM_TOGETHER = 4,      /* points that products take at once */
     GPUMC__GLM_STRIDE = GPUMC__GLM_MOST + 104, /* from array to array: in whole pages they would share sets */
     GPUMC__GLM_POINT = 5 * GPUMC__GLM_STRIDE /* scratch of one: eta of the rows of a tile, their outputs */
 };
@@ -19604,11 +19603,10 @@ static const char gpumc__report_style[] =
     "break-inside:avoid}.u2{grid-column:span 2}.u3{grid-column:span 3}svg{width:100%;overflow:visible}"
     ".q{columns:3;column-gap:14px}.q svg{display:inline-block;break-inside:avoid;margin-bottom:16px}"
     "text{fill:var(--soft);font-size:10px}.h{fill:var(--ink);font-size:11px;font-weight:600}"
-    ".e{text-anchor:end}.m{text-anchor:middle}path{fill:none;"
-    "stroke:currentColor}.g{color:var(--line)}.x,.t{color:var(--soft)}"
-    ".l{stroke-linejoin:round;stroke-width:1.2}.u2 .l{stroke-width:.9}.t{stroke-dasharray:3 3}"
-    ".a{fill:#4a9fd4;fill-opacity:.35;stroke:none}.b{fill:var(--band);stroke:none}.i1{stroke-width:3.5}"
-    ".i2,.o{stroke-width:7;stroke-linecap:round}.o{stroke-width:2.4;stroke-opacity:.45}"
+    ".e{text-anchor:end}.m{text-anchor:middle}path{fill:none;stroke:currentColor}.g{color:var(--line)}"
+    ".x,.t{color:var(--soft)}.l{stroke-linejoin:round;stroke-width:1.2}.u2 .l{stroke-width:.9}"
+    ".t{stroke-dasharray:3 3}.a{fill:#4a9fd4;fill-opacity:.35;stroke:none}.b{fill:var(--band);stroke:none}"
+    ".i1{stroke-width:3.5}.i2,.o{stroke-width:7;stroke-linecap:round}.o{stroke-width:2.4;stroke-opacity:.45}"
     ".d{color:var(--warn);stroke-linecap:square;stroke-width:3.4;stroke-opacity:.9}.k{color:var(--ink)}\n"
     ".c0{color:#0072b2}.c1{color:#d55e00}.c2{color:#009e73}.c3{color:#b8609a}.c4{color:#3d9bd6}"
     ".c5{color:#c78500}.c6{color:#6a4c93}.c7{color:#777}"
@@ -20180,7 +20178,7 @@ static void gpumc__carry_metric(gpumc__carrier *k, gpumc_metric *m)
     gpumc__carry(k, m->mean, bytes);
     gpumc__carry_rows(k, m->vectors, bytes, 0, m->rank);
     gpumc__carry_rows(k, m->lambda, sizeof(double), 0, m->rank);
-    gpumc__carry_rows(k, m->blocks, m->n_blocks * sizeof(double), 0, m->block_size * (m->block_size + 1) / 2);
+    gpumc__carry_rows(k, m->blocks, m->n_blocks * sizeof(double), 0, gpumc__triangle(0, m->block_size));
     if (m->kind != GPUMC_METRIC_DENSE) return;
     gpumc__carry_rows(k, m->covariance, bytes, 0, m->dim);
     gpumc__carry_rows(k, m->factor, bytes, 0, m->dim);
@@ -20722,7 +20720,7 @@ static const char *gpumc__metric_fault(const gpumc_metric *m)
         || !gpumc__all_above(-GPUMC_INF, m->covariance, dense ? n * n : 0, 1)
         || !gpumc__all_above(-GPUMC_INF, m->factor, dense ? n * n : 0, 1)
         || !gpumc__all_above(-GPUMC_INF, m->mean, m->mean ? n : 0, 1)
-        || !gpumc__all_above(-GPUMC_INF, m->blocks, n_blocks * (m->block_size * (m->block_size + 1) / 2), 1))
+        || !gpumc__all_above(-GPUMC_INF, m->blocks, n_blocks * gpumc__triangle(0, m->block_size), 1))
         return "has a value that is not finite";
     return gpumc__metric_agrees(m, rank) ? NULL
         : "has a factor L with L L' other than the covariance, or vectors that are not orthonormal";
@@ -21070,9 +21068,8 @@ static void gpumc__metric_copy(gpumc_metric *to, const gpumc_metric *from)
     if (from->mean) memcpy(to->mean, from->mean, bytes);
     if (to->rank) memcpy(to->vectors, from->vectors, to->rank * bytes);
     if (to->rank) memcpy(to->lambda, from->lambda, to->rank * sizeof(double));
-    if (to->n_blocks)
-        memcpy(to->blocks, from->blocks,
-               to->n_blocks * (to->block_size * (to->block_size + 1) / 2) * sizeof(double));
+    const size_t of_blocks = to->n_blocks * gpumc__triangle(0, to->block_size);
+    if (of_blocks) memcpy(to->blocks, from->blocks, of_blocks * sizeof(double));
     if (dense) memcpy(to->covariance, from->covariance, dense * bytes);
     if (dense) memcpy(to->factor, from->factor, dense * bytes);
 }
