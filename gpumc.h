@@ -7417,8 +7417,7 @@ static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
     const size_t n = p->covariates && !misfits ? gpumc__nth_size(m, i) * p->n_covariates : 0;
     size_t k = 0;
     while (k < n && gpumc__is_finite(p->covariates[k])) k++;
-    return gpumc__kind_is_wrong(m, i, error)
-        || gpumc__factor_is_wrong(m, i, error)
+    return gpumc__kind_is_wrong(m, i, error) || gpumc__factor_is_wrong(m, i, error)
         || gpumc__link_is_wrong(m, i, "location", p->location, p->location_index, error)
         || gpumc__link_is_wrong(m, i, "scale", p->scale, p->scale_index, error)
         || GPUMC__WRONG(gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
@@ -7426,8 +7425,7 @@ static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
                         "model its logarithm instead", gpumc__kind_names[p->kind])
         || GPUMC__WRONG(p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
                         (double)p->walk_dim, (double)n_dims)
-        || gpumc__walk_is_wrong(m, i, error)
-        || gpumc__series_is_wrong(m, i, error)
+        || gpumc__walk_is_wrong(m, i, error) || gpumc__series_is_wrong(m, i, error)
         || GPUMC__WRONG(!p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
                         "covariates, n_covariates and coefficients belong together; give all or none")
         || GPUMC__WRONG(misfits, "coefficients \"%.60s\" must be an earlier block of %.0f "
@@ -7543,8 +7541,7 @@ static size_t gpumc__starts_freely(const gpumc_model *m, size_t i)
 {
     const gpumc_param *p = &m->params[i];
     return (p->walk_dim > 0 && p->scale && !p->location && !p->covariates && !p->factor
-            && !p->walk_coefficient)
-        || gpumc__only_hears(m, i);
+            && !p->walk_coefficient) || gpumc__only_hears(m, i);
 }
 
 /* How many blocks, of which i is the first, may be known together; 0 where it is not the first. */
@@ -18590,9 +18587,8 @@ static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const
     for (size_t i = 0; i < index->n_variables; i++) {
         *name = v[i].name;
         if (i == 0 && strcmp(v->name, like->name) != 0) return "another model than that of the first store: ";
-        if (i > 0 && (!gpumc__same_array(&v[i], &like[i])
-                      || (v[i].values[GPUMC__A_CHAINS] > 1
-                          && v[i].values[GPUMC__A_CHAINS] != v->values[GPUMC__FACT_CHAINS])))
+        if (i > 0 && (!gpumc__same_array(&v[i], &like[i]) || (v[i].values[GPUMC__A_CHAINS] > 1
+                      && v[i].values[GPUMC__A_CHAINS] != v->values[GPUMC__FACT_CHAINS])))
             return "a name or shape is unsound, or not that in the first store: ";
     }
     *name = "";
@@ -20303,8 +20299,7 @@ static gpumc_status gpumc__check_seal(const gpumc__seal *s, const char *path, gp
 {
     const gpumc__seal own = gpumc__seal_of(NULL);
     const char *what = s->byte_order != own.byte_order ? "on a machine with another byte order"
-        : s->format != own.format ? "in another format"
-        : s->build != own.build ? "by another build" : NULL;
+        : s->format != own.format ? "in another format" : s->build != own.build ? "by another build" : NULL;
     if (!what) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.100s was written %s (gpumc %.15s, this is %s): resume "
                        "with the program that wrote it", path, what, s->version, own.version);
@@ -20647,10 +20642,9 @@ static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_er
 
 static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o)
 {
-    GPUMC__RETURN(gpumc_adapt_options, (size_t)o->num_chains,
-                  (size_t)(o->num_warmup < 0 ? 1 : o->num_warmup), o->target_accept, o->max_treedepth,
-                  o->metric, o->sampler, o->early_stop, o->keep_stuck_chains, o->seed, o->first_chain_id,
-                  o->path_length);
+    GPUMC__RETURN(gpumc_adapt_options, (size_t)o->num_chains, (size_t)(o->num_warmup < 0 ? 1 : o->num_warmup),
+                  o->target_accept, o->max_treedepth, o->metric, o->sampler, o->early_stop,
+                  o->keep_stuck_chains, o->seed, o->first_chain_id, o->path_length);
 }
 
 /* Returns how many threads there are, of which those in the options run chains. */
@@ -20733,9 +20727,8 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpu
     const gpumc_metric *m = o->initial_metric;
     const size_t dim = layout->n_free;
     const gpumc__blocks b = gpumc__layout_blocks(layout);
-    const int foreign = m && m->n_blocks > 0
-        && (m->n_blocks != b.n || m->block_size != b.size || !m->members
-            || memcmp(m->members, b.members, b.size * sizeof *b.members) != 0);
+    const int foreign = m && m->n_blocks > 0 && (m->n_blocks != b.n || m->block_size != b.size || !m->members
+        || memcmp(m->members, b.members, b.size * sizeof *b.members) != 0);
     const char *wrong = !m ? NULL : m->dim != dim || foreign ? "does not fit the model"
         : m->rank > 0 && !gpumc__metric_has_rank(m->kind) ? "has a rank that its kind lacks; set it to 0"
         : gpumc__metric_fault(m);
