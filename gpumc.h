@@ -2315,8 +2315,7 @@ GPUMC_API size_t gpumc_glm_bytes(const gpumc_glm_data *data, gpumc_error *error)
 GPUMC_API gpumc_glm *gpumc_glm_init(const gpumc_glm_data *data, void *memory, size_t bytes,
                                     gpumc_error *error);
 
-/* Where the parameters of a point stand. An intercept, effect or slope that is NULL is 0; a sigma, nu or phi
-   that the family needs must be there. */
+/* Parameters of a point. Intercept, effects, slopes may be NULL: 0; sigma, nu, phi of the family may not. */
 typedef struct gpumc_glm_point {
     const double *intercept, *beta, *const *effects;     /* effects: a pointer for each factor */
     const double *sigma, *nu, *phi;
@@ -3651,9 +3650,8 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team)
    and falls from h(0) = 0, whatever the shapes. It is cut off where h = -40: by concavity that leaves out
    less than e^-40 of the whole. Two Gauss-Legendre panels give the rest to 1e-14, and derivatives by the
    shapes are means of a positive weight over the same nodes. Where a shape below 1 makes such a tail nearly
-   everything, there is a power series instead. The other tail is 1 less this one.
-
-   Read first: gpumc__gamma_tail and gpumc__beta_tail, which choose; gpumc__beta_point, the integrand. */
+   everything, there is a power series instead. The other tail is 1 less this one. Read first:
+   gpumc__gamma_tail and gpumc__beta_tail, which choose; gpumc__beta_point, the integrand. */
 
 /* Leaves are inlined wherever they stand, which is right in loops over rows and wasteful elsewhere: code that
    is no such loop calls these twins, and the header compiles a quarter faster. */
@@ -4442,8 +4440,7 @@ static GPUMC__UNUSED double gpumc__rng_binomial(gpumc_rng *rng, double n, double
 /* ========================================================================================= >>dist
    Cdfs that are no leaves, quantiles, draws and moments, in the order of api-dist; then families of vectors.
    A draw is the quantile of a uniform number where no better way is at hand. */
-/* The last four members of a family with n parameters, NaN unless the condition on these holds; u is the
-   probability of which the quantile is wanted. */
+/* The last four members of a family with n parameters, NaN unless the condition holds; u: of the quantile. */
 #define GPUMC__MEMBERS(family, n, names, condition, quantile_value, rng_value, mean_value, variance_value) \
     GPUMC_API double gpumc_##family##_quantile(double u, GPUMC__DOUBLES_##n names) \
     { return gpumc__valid(gpumc__is_probability(u) && (condition), quantile_value); } \
@@ -8218,8 +8215,7 @@ static void gpumc__probe_one(size_t k, int member, void *user)
     all->seen[k] = p.seen;
 }
 
-/* Evaluates the density again at q, for a while; every other part somewhere else, so that threads that share
-   what they should not disturb each other. */
+/* Evaluates the density again at q for a while; every other part elsewhere, to disturb threads that share. */
 static void gpumc__probe_again(size_t k, int member, void *user)
 {
     gpumc__probing *all = (gpumc__probing *)user;
@@ -8618,8 +8614,7 @@ static int gpumc__climb_draw(gpumc__climb *c, double least)
    size, ordered by size, and each keeps its own gradient: a slice (SELL-C-sigma of sparse matrices; Kreutzer
    et al. 2014). A lane left over repeats a row of its group with weight zero, so that there is one code path.
    Slices and segments are bundled in chunks, the unit that threads share: every chunk has its own place for
-   its sums, which are added in order, so no bit depends on who computed them.
-   Read first: gpumc__chunk_eval. */
+   its sums, which are added in order: no bit depends on who computed them. Read first: gpumc__chunk_eval. */
 enum { GPUMC__CHUNK_TILES = 128, GPUMC__CHUNK_SLICES = 32 };
 #define GPUMC__NO_ROW UINT32_MAX
 
@@ -9171,8 +9166,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
    read of X serves up to four points. Groups of blocks form tiles that stay in cache from eta to X'r, while
    the next tiles are fetched; tiles form chunks, whose sums are added in order. A row computes the terms of
    log p that depend on eta; the others come once an evaluation, from the total weight or, for counts, from
-   that of each distinct one.
-   Read first: gpumc__glm_tile. */
+   that of each distinct one. Read first: gpumc__glm_tile. */
 enum {
     GPUMC__GLM_LANES = 8,
     GPUMC__GLM_GROUP = 32,                   /* rows of four blocks; tiles hold whole groups */
@@ -10130,8 +10124,7 @@ static double gpumc__draw_t(gpumc_rng *rng, const double *shape) { return gpumc_
 GPUMC__LAW(population, student_t, &gpumc__student_t_population, NULL, gpumc__draw_t)
 GPUMC__LAW(population, truncated_normal, &gpumc__truncated_population, &gpumc__truncated_quantile, NULL)
 
-/* The common case, one location and one scale: adds the gradient of a normal density by theta; returns the
-   sum of theta - mu and leaves that of its squares. */
+/* One location, one scale: adds the gradient of a normal density by theta; sums theta - mu and squares. */
 GPUMC_FN void gpumc__spread_one(double away, double precision, double *grad, double *sum, double *square)
 {
     *grad -= away * precision;
@@ -15974,8 +15967,7 @@ static double gpumc__smooth_tail(gpumc__sheet *s, double *log_ratios, size_t n_t
     return k;
 }
 
-/* Pareto-smooths as many log ratios as the sheet has values, of finite maximum, and normalises them; returns
-   k, ess receives r_eff / sum of squared weights. */
+/* Pareto-smooths s->total log ratios of finite maximum, normalises them; returns k; ess: r_eff / sum w^2. */
 static double gpumc__smooth_weights(gpumc__sheet *s, double *log_ratios, double r_eff, double *ess)
 {
     const size_t n = s->total, n_tail = (size_t)ceil(fmin(0.2 * (double)n, 3 * sqrt((double)n / r_eff)));
@@ -19068,8 +19060,8 @@ static inline int gpumc__are_whole(const double *x, size_t n)
     return i == n;
 }
 
-/* A density at GPUMC__POINTS points u from low to high: a normal kernel, mirrored at both ends, beyond which
-   there is nothing. Returns its largest value. */
+/* A density at GPUMC__POINTS points u, low to high: normal kernel, mirrored at both ends. Returns its
+   peak. */
 static inline double gpumc__estimate_density(const double *x, size_t n, double low, double high, double width,
                                              double *u, double *density)
 {
