@@ -19060,8 +19060,7 @@ static inline int gpumc__are_whole(const double *x, size_t n)
     return i == n;
 }
 
-/* A density at GPUMC__POINTS points u, low to high: normal kernel, mirrored at both ends. Returns its
-   peak. */
+/* Density at GPUMC__POINTS points u, low to high: normal kernel mirrored at both ends. Returns its peak. */
 static inline double gpumc__estimate_density(const double *x, size_t n, double low, double high, double width,
                                              double *u, double *density)
 {
@@ -20739,8 +20738,8 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpu
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */
-static void *gpumc__take_rows(gpumc__arena *arena, size_t rows, size_t columns, size_t each)
-{ return rows ? gpumc__take(arena, gpumc__size_mul(rows, columns), each) : NULL; }
+#define GPUMC__TAKE_ROWS(type, rows, columns) \
+    ((rows) ? (type *)gpumc__take(arena, gpumc__size_mul(rows, columns), sizeof(type)) : NULL)
 
 /* Everything that outlives the run, in one block. */
 static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layout *l)
@@ -20766,14 +20765,12 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     f->bend = gpumc__take_doubles(arena, l->n_free);
     const size_t rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
     const size_t warmup = o->save_warmup ? gpumc__size_mul(f->n_chains, f->n_warmup) : 0;
-    f->draws = (double *)gpumc__take_rows(arena, rows, f->n_columns, sizeof(double));
-    f->summaries = (gpumc_summary *)gpumc__take_rows(arena, rows ? f->n_columns : 0, 1,
-                                                     sizeof(gpumc_summary));
-    f->stats = (gpumc_draw_stats *)gpumc__take_rows(arena, rows, 1, sizeof(gpumc_draw_stats));
-    f->unconstrained = (double *)gpumc__take_rows(arena, o->save_unconstrained ? rows : 0, l->n_free,
-                                                  sizeof(double));
-    f->warmup_draws = (double *)gpumc__take_rows(arena, warmup, f->n_columns, sizeof(double));
-    f->warmup_stats = (gpumc_draw_stats *)gpumc__take_rows(arena, warmup, 1, sizeof(gpumc_draw_stats));
+    f->draws = GPUMC__TAKE_ROWS(double, rows, f->n_columns);
+    f->summaries = GPUMC__TAKE_ROWS(gpumc_summary, rows ? f->n_columns : 0, 1);
+    f->stats = GPUMC__TAKE_ROWS(gpumc_draw_stats, rows, 1);
+    f->unconstrained = GPUMC__TAKE_ROWS(double, o->save_unconstrained ? rows : 0, l->n_free);
+    f->warmup_draws = GPUMC__TAKE_ROWS(double, warmup, f->n_columns);
+    f->warmup_stats = GPUMC__TAKE_ROWS(gpumc_draw_stats, warmup, 1);
 }
 
 /* Scratch of the run: machines, warm-up, rows. */
@@ -20790,10 +20787,8 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     double *q = gpumc__take_doubles(arena, dim);
     r->chains = (gpumc__chain *)gpumc__take(arena, chains, sizeof(gpumc__chain));
     r->machines = (gpumc_nuts **)gpumc__take(arena, chains, sizeof(gpumc_nuts *));
-    r->batch = (double *)gpumc__take_rows(arena, r->model->log_density ? 0 : chains,
-                                          2 * r->layout->n_natural + 2, sizeof(double));
-    double *scratch = (double *)gpumc__take_rows(arena, (size_t)r->n_crowd, r->layout->n_work,
-                                                 sizeof(double));
+    r->batch = GPUMC__TAKE_ROWS(double, r->model->log_density ? 0 : chains, 2 * r->layout->n_natural + 2);
+    double *scratch = GPUMC__TAKE_ROWS(double, (size_t)r->n_crowd, r->layout->n_work);
     if (arena->base) {
         memset(r->chains, 0, chains * sizeof(gpumc__chain));
         memset(q, 0, dim * sizeof(double));
