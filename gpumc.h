@@ -2768,8 +2768,7 @@ typedef struct gpumc_series {  /* one quantity: value (c, i) is x[c * chain_stri
 /* Why a value is missing or to be doubted. CAPPED: draws so antithetic that ESS is cut off at S log10 S. */
 enum {
     GPUMC_FLAG_NAN = 1, GPUMC_FLAG_INFINITE = 2, GPUMC_FLAG_CONSTANT = 4, GPUMC_FLAG_CONSTANT_CHAIN = 8,
-    GPUMC_FLAG_FEW_DRAWS = 16, GPUMC_FLAG_CAPPED = 32, GPUMC_FLAG_MEMORY = 64, GPUMC_FLAG_ONE_CHAIN = 128
-};
+    GPUMC_FLAG_FEW_DRAWS = 16, GPUMC_FLAG_CAPPED = 32, GPUMC_FLAG_MEMORY = 64, GPUMC_FLAG_ONE_CHAIN = 128 };
 typedef struct gpumc_stat { double value; int flags; } gpumc_stat;
 
 GPUMC_API gpumc_series gpumc_fit_series(const gpumc_fit *fit, size_t column);
@@ -8642,8 +8641,7 @@ struct gpumc_rows {
 };
 
 static const double gpumc__ones_then_zeros[2 * GPUMC_LANES] = {
-    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
-};
+    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 /* ---- checks ------------------------------------------------------------------------------------ */
 #define GPUMC__BAD_ROWS(...) \
     gpumc__bad_block(error, GPUMC_ERROR_ARGUMENT, "rows", d->kind->name, __VA_ARGS__)
@@ -8858,6 +8856,8 @@ static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data 
                  cells = gpumc__size_mul(tiles, GPUMC_LANES);
     const size_t values = gpumc__size_mul(cells, d->kind->n_columns), n_node = d->kind->n_node_columns;
     const size_t nodes = gpumc__round_up(d->n_nodes, GPUMC_LANES);
+    const gpumc_rows_info info = { gpumc_isa_resolve(d->isa), d->n_rows, d->n_groups,
+                                   d->n_groups - plan->n_used, 0, 0, 0 };
     counted.chunks = (gpumc__chunk *)gpumc__take(arena, n, sizeof *counted.chunks);
     counted.tiles = (uint32_t *)gpumc__take(arena, n, sizeof *counted.tiles);
     counted.groups = (uint32_t *)gpumc__take(arena, n, GPUMC_LANES * sizeof *counted.groups);
@@ -8870,7 +8870,7 @@ static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data 
     counted.single = d->single_precision ? (float *)gpumc__take(arena, values, sizeof(float)) : NULL;
     if (!r) return NULL;
     *r = counted;
-    memset(&r->info, 0, sizeof r->info);
+    r->info = info;
     memset(r->active, 0, tiles);
     r->n_blocks = 0;
     gpumc__add_blocks(r, d, plan);
@@ -8879,10 +8879,6 @@ static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data 
         for (size_t c = 0; c < n_node; c++)
             r->nodes[(i / GPUMC_LANES * n_node + c) * GPUMC_LANES + i % GPUMC_LANES] =
                 d->nodes[c][i < d->n_nodes ? i : d->n_nodes - 1];
-    r->info.isa = gpumc_isa_resolve(d->isa);
-    r->info.n_rows = d->n_rows;
-    r->info.n_groups = d->n_groups;
-    r->info.n_empty = d->n_groups - plan->n_used;
     return r;
 }
 
@@ -10876,14 +10872,12 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
     if (part)
         return GPUMC__BAD_ARGUMENT(error, "gpumc_hier_create: %s and n_%s belong together; give both or none",
                                    part, part);
-    for (size_t i = 0; !null && i < d->n_params; i++)
-        if (!d->params[i].name) null = "the name of a parameter";
-    for (size_t i = 0; !null && i < d->n_priors; i++)
-        if (!d->priors[i].name) null = "the name of a prior";
-    for (size_t i = 0; !null && i < d->n_populations; i++)
-        if (!d->populations[i].name) null = "the name of a population";
-    for (size_t s = 0; !null && s < d->n_rows; s++)
-        if (!d->rows[s].name) null = "the name of a set of rows";
+#define GPUMC__NAMED(list, what) \
+    for (size_t i = 0; !null && i < d->n_##list; i++) if (!d->list[i].name) null = "the name of a " what
+    GPUMC__NAMED(params, "parameter");
+    GPUMC__NAMED(priors, "prior");
+    GPUMC__NAMED(populations, "population");
+    GPUMC__NAMED(rows, "set of rows");
     if (null) return GPUMC__BAD_ARGUMENT(error, "gpumc_hier_create: %s is NULL", null);
     for (size_t s = 0; s < d->n_rows; s++) {
         const gpumc_hier_rows *r = &d->rows[s];
