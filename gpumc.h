@@ -3402,8 +3402,7 @@ GPUMC_API const char *gpumc_status_text(gpumc_status status)
     return "unknown status";
 }
 
-/* Records a failure and returns its status, so that callers can write: return gpumc__fail(...). What returns
-   0 on failure writes: return gpumc__fail(...) == GPUMC_OK. */
+/* Records a failure and returns its status: return gpumc__fail(...); for 0, gpumc__fail(...) == GPUMC_OK. */
 static GPUMC__PRINTF(3, 4) gpumc_status
     gpumc__fail(gpumc_error *error, gpumc_status status, const char *format, ...)
 {
@@ -7886,8 +7885,7 @@ static double gpumc__to_natural(const gpumc_layout *l, const double *q, double *
     return log_jacobian;
 }
 
-/* Everything but the call of the density, so that one point and a batch share it: the chain rule, which uses
-   up the gradient by natural values in work. */
+/* What one point and a batch share behind the density: the chain rule, which uses up the gradient in work. */
 static double gpumc__eval_finish(const gpumc_layout *l, const double *q, double log_jacobian, double lp,
                                  double *grad, double *work)
 {
@@ -10355,8 +10353,7 @@ static gpumc__hier_point gpumc__hier_enter(const gpumc_hier *h, const double *x,
 
 enum { GPUMC__POPULATION_ROOM = 5 };      /* doubles an element: location, scale, the gradient by all three */
 
-/* Points p at value, location, scale and shape of every element, grad at room for their gradients: from place
-   `first` on, 3 k for a further block of that size. */
+/* Points p at value, location, scale, shape of each element, grad at room; first: 3 k for the k-th block. */
 static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hier_block *b, size_t first,
                                     const double *value, double *value_grad)
 {
@@ -21542,10 +21539,8 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     const char *finding = finished && whole ? gpumc__paths_fail(r) : NULL;
     if (finding && gpumc__stops(r)) {
         /* all draws are made: they are the result, unless the run can go on as if it had not stopped */
-        if (p->path) {
-            r->fit->resumable = gpumc__save(r);
-            finished = 0;
-        }
+        r->fit->resumable = p->path && gpumc__save(r);
+        finished = !p->path;
     } else if (finding) {
         finished = gpumc__sample_again(r, finding);
         whole = gpumc__look_back(r);
