@@ -5100,7 +5100,6 @@ GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *v
    1 - L_ii^2 distributed as Beta(i / 2, b_i), b_i = eta + (K - 1 - i) / 2, rows independent of each other
    (the onion method of Lewandowski, Kurowicka & Joe 2009). */
 static double gpumc__lkj_shape(size_t K, double eta, size_t i) { return eta + 0.5 * (double)(K - 1 - i); }
-
 GPUMC_API double gpumc_lkj_corr_cholesky_lpdf(const double *L, size_t K, double eta, double *dL, double *deta)
 {
     const double top = gpumc__lkj_shape(K, eta, 0);
