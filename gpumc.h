@@ -2549,7 +2549,8 @@ typedef struct gpumc_metric {
 } gpumc_metric;
 
 typedef struct gpumc_draw_stats {
-    /* log density with Jacobians; H of the draw; differences to H0 */
+    /* log density with Jacobians (of a fit's draws those of the maps of its kinds alone, so that runs
+       compare); H of the draw; differences to H0 */
     double lp, energy, energy_error, max_energy_error;
     double accept_stat, accept_sym;  /* means over the leaves of min(1, e^w) and 2 / (1 + e^|w|) */
     double step_size, fisher_residual;  /* |x + g|^2 in whitened coordinates; 0: the metric fits */
@@ -2708,7 +2709,8 @@ typedef struct gpumc_fit {
     size_t n_blocks;
     double *draws;                        /* [chain][draw][column] with stride draw_capacity draws a chain */
     gpumc_draw_stats *stats;              /* [chain][draw] */
-    double *unconstrained;                /* [chain][draw][free], on request; for learned scores logarithms */
+    double *unconstrained;     /* [chain][draw][free], on request: by the maps of kinds alone, as lp of the
+                                  statistics; elements of hierarchies natural, whatever was learned */
     size_t *free_blocks;                  /* [block][2]: first free coordinate, number; 0: untransformed */
     double *warmup_draws;                 /* [chain][iteration][column], on request; outputs are NaN */
     gpumc_draw_stats *warmup_stats;       /* [chain][iteration], on request */
@@ -7143,6 +7145,19 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
     }
 }
 
+/* log |d theta / d q|, when tables, or what is told, are those of theta. */
+static double gpumc__link_log_jacobian(const gpumc__link *k, double *work)
+{
+    double sum = 0;
+    if (gpumc__link_is_bundled(k))
+        return gpumc__sum_log(gpumc__bundle_row(k->bundle, GPUMC__SPREAD, k->seat, work), k->size);
+    if (gpumc__link_is_told(k)) return gpumc__sum_log(gpumc__link_messages(k, work).r + k->at, k->size);
+    for (int p = 0; p <= GPUMC__FULL && k->single; p++)
+        if (k->count[p] > 0) sum += k->count[p] * gpumc__link_table(k, 0, work)[GPUMC__LOG_R + p];
+    for (size_t i = 0; i < k->size && !k->single; i++) sum += gpumc__link_look_up(k, i, work, GPUMC__LOG_R);
+    return sum;
+}
+
 /* ======================================================================================== >>model
    From a list of parameter blocks to one function of free coordinates. The layout is the model compiled once:
    where every block lies in the free and the natural vector, its constraint, its links to other blocks. Read
@@ -7974,16 +7989,24 @@ static double gpumc__rescore_all(const gpumc_layout *l, int to, double *q, doubl
     return change;
 }
 
-/* Free coordinates by the maps of the model's description: learned scores become logarithms. */
-static void gpumc__unscore(const gpumc_layout *l, const double *q, double *u)
+/* Coordinates by the kinds alone: learned scores become logarithms, elements of hierarchies natural values.
+   Of q, when work is as its map has left it; u may be NULL. Returns the log density's change. */
+static double gpumc__to_kinds(const gpumc_layout *l, const double *q, const double *x, double *u,
+                              double *work)
 {
-    memcpy(u, q, l->n_free * sizeof *u);
-    for (size_t i = 0; i < l->n_parts; i++)
-        for (size_t j = l->parts[i].free_at; j < l->parts[i].free_at + l->parts[i].free_size; j++) {
-            if (l->shapes[j].typical == 0 || l->parts[i].param->typical != 0) continue;
-            gpumc__shape_map(l->shapes[j], q[j], &u[j]);
-            u[j] = gpumc__log(u[j]);
+    double change = 0, y;
+    if (u) memcpy(u, q, l->n_free * sizeof *u);
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
+        if (p->linked) change -= gpumc__link_log_jacobian(&p->link, work);
+        if (p->linked && u) memcpy(u + p->free_at, x + p->at, p->size * sizeof *u);
+        for (size_t j = p->free_at; j < p->free_at + p->free_size && p->param->typical == 0; j++) {
+            if (l->shapes[j].typical == 0) continue;
+            change -= gpumc__shape_map(l->shapes[j], q[j], &y);
+            change += y = gpumc__log(y);
+            if (u) u[j] = y;
         }
+    }
+    return change;
 }
 
 /* Free coordinates and gradient in the current frame become those of the centred frame, with logarithms for
@@ -20035,6 +20058,8 @@ static void gpumc__keep_warmup(gpumc__run *r, size_t c)
     gpumc__natural_draw(r, chain, row);
     for (size_t i = f->n_params_columns; i < f->n_columns; i++) row[i] = GPUMC_NAN;
     f->warmup_stats[at] = *gpumc_nuts_stats(chain->nuts);
+    f->warmup_stats[at].lp +=
+        gpumc__to_kinds(r->layout, gpumc_nuts_draw(chain->nuts), row, NULL, chain->work);
 }
 
 static void gpumc__generate(gpumc__run *r, size_t c, double *row)
@@ -20055,19 +20080,19 @@ static void gpumc__keep_draw(gpumc__run *r, size_t c)
     gpumc_fit *f = r->fit;
     gpumc__chain *chain = &r->chains[c];
     const gpumc_sample_options *o = r->options;
-    const gpumc_draw_stats *stats = gpumc_nuts_stats(chain->nuts);
+    gpumc_draw_stats stats = *gpumc_nuts_stats(chain->nuts);
     const size_t thin = (size_t)o->thin, draw = chain->done / thin, at = c * f->draw_capacity + draw;
     double *row = f->draws ? f->draws + at * f->n_columns : chain->row;
-    chain->divergences += stats->divergent;
+    chain->divergences += stats.divergent;
     if ((chain->done + 1) % thin != 0) return;
     gpumc__natural_draw(r, chain, row);
+    stats.lp += gpumc__to_kinds(r->layout, gpumc_nuts_draw(chain->nuts), row,
+                                f->unconstrained ? f->unconstrained + at * f->n_free : NULL, chain->work);
     if (r->model->n_outputs > 0) gpumc__generate(r, c, row);
-    if (f->stats) f->stats[at] = *stats;
-    if (f->unconstrained)
-        gpumc__unscore(r->layout, gpumc_nuts_draw(chain->nuts), f->unconstrained + at * f->n_free);
+    if (f->stats) f->stats[at] = stats;
     if (!o->on_draw) return;
     gpumc__lock(&r->lock);
-    if (o->on_draw(c, draw, row, stats, o->draw_user)) gpumc__store_flag(&r->stopped, 1);
+    if (o->on_draw(c, draw, row, &stats, o->draw_user)) gpumc__store_flag(&r->stopped, 1);
     else if (o->stream && o->stream->received[c] <= draw) gpumc__store_flag(&r->unstreamed, 1);
     gpumc__unlock(&r->lock);
 }
@@ -21265,7 +21290,7 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
     const gpumc__way w = { r, rows, rows + l->n_free, rows + 2 * l->n_free, rows + 3 * l->n_free,
                            r->chains[0].work };
     const uint64_t some = (f->warmup_gradients + f->sampling_gradients) / 1000;
-    const size_t n_ways = some < GPUMC__WAYS ? (size_t)some + 1 : GPUMC__WAYS;        /* that cost little */
+    const size_t n_ways = gpumc__smaller((size_t)some + 1, GPUMC__WAYS);      /* that cost little */
     uint32_t seen = 0;
     size_t alone = GPUMC__NONE;
     gpumc__post a, b;
@@ -21368,7 +21393,8 @@ static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
     double outside = 0, at = 0;
     if (gpumc_model_unconstrain(all->run->layout, f->draws + place * f->n_columns, all->q, all->work, NULL)
         != GPUMC_OK) return 0;
-    all->lp = f->stats[place].lp;
+    all->lp = f->stats[place].lp
+        - gpumc__to_kinds(all->run->layout, all->q, f->draws + place * f->n_columns, NULL, all->work);
     for (size_t i = 0; i < m->dim; i++) {
         const double z = (all->q[i] - m->mean[i]) / sqrt(gpumc__metric_variance(m, i));
         at = ray ? sqrt(at * at + z * z) : i == all->which[k] ? z : at;

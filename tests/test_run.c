@@ -85,6 +85,74 @@ static void check_generated(void)
     gpumc_free(&f);
 }
 
+/* Log densities and free coordinates that runs give are by the kinds alone, whatever was learned: of a hierarchy
+   with a scale near 0, whose map is learned as well, of correlated and of bundled blocks, by every sampler. */
+enum { KIN = 8 };
+static double by_kinds(const double *x, double *g, void *data)
+{
+    const double *tau = x + 2, *L = x + 4;
+    double lp = gpumc_lkj_corr_cholesky_lpdf(L, 2, 2, g + 4, NULL);
+    (void)data;
+    for (size_t k = 0; k < 2; k++)
+        lp += gpumc_normal_lpdf(x[k], 0, 2, &g[k], NULL, NULL) + gpumc_half_normal_lpdf(tau[k], 1, &g[2 + k], NULL);
+    for (size_t i = 0; i < KIN; i++) {
+        double z[2], dz[2] = { 0, 0 }, work[6];
+        const double zero[2] = { 0, 0 };
+        for (size_t k = 0; k < 2; k++) z[k] = (x[8 + k * KIN + i] - x[k]) / tau[k];
+        lp += gpumc_multi_normal_cholesky_lpdf(z, zero, L, 2, dz, NULL, g + 4, work);
+        for (size_t k = 0; k < 2; k++) {
+            g[8 + k * KIN + i] += dz[k] / tau[k];
+            g[k] -= dz[k] / tau[k];
+            g[2 + k] -= (1 + dz[k] * z[k]) / tau[k];
+            lp += gpumc_normal_lpdf(sin((double)(i + k)), x[8 + k * KIN + i], 0.7, NULL, &g[8 + k * KIN + i], NULL)
+                - log(tau[k]);
+        }
+    }
+    return lp;
+}
+static void check_by_kinds(void)
+{
+    static const size_t square[] = { 2, 2 }, first[KIN] = { 0 }, second[KIN] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    const gpumc_param blocks[] = { { .name = "mu", .size = 2 }, { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 },
+        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = square, .n_dims = 2 },
+        { .name = "a", .size = KIN, .location = "mu", .location_index = first, .scale = "tau",
+          .scale_index = first, .factor = "L" },
+        { .name = "b", .size = KIN, .location = "mu", .location_index = second, .scale = "tau",
+          .scale_index = second, .factor = "L" } };
+    const gpumc_model m = { .name = "kinds", .params = blocks, .n_params = 5, .log_density = by_kinds };
+    const gpumc_transform factor = { .kind = GPUMC_CHOLESKY_CORR, .size = 2, .count = 1 };
+    for (int k = GPUMC_SAMPLER_NUTS; k <= GPUMC_SAMPLER_HMC; k++) {
+        const gpumc_sample_options o = { .seed = 7, .sampler = (gpumc_sampler)k, .num_samples = 200,
+                                         .save_unconstrained = 1, .save_warmup = 1 };
+        gpumc_fit fit;
+        double worst = 0;
+        int scored = 0;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        for (size_t i = 0; i < fit.n_free; i++) scored += fit.typical[i] != 0;
+        CHECK(scored > 0, "sampler %d: no map was learned", k);
+        for (size_t d = 0; d < 4 * fit.n_draws; d++) {
+            double g[8 + 2 * KIN] = { 0 }, L[4];
+            const double *x = fit.draws + d * fit.n_columns, *u = fit.unconstrained + d * fit.n_free;
+            const double jacobian = u[2] + u[3] + gpumc_constrain(&factor, u + 4, L);
+            for (size_t i = 0; i < 2; i++)
+                worst = check_worst(worst, fabs(u[i] - x[i]) + fabs(exp(u[2 + i]) - x[2 + i]));
+            for (size_t i = 0; i < 2 * KIN; i++) worst = check_worst(worst, fabs(u[5 + i] - x[8 + i]));
+            worst = check_worst(worst, fabs(L[2] - x[6]));
+            worst = check_worst(worst, fabs(fit.stats[d].lp - by_kinds(x, g, NULL) - jacobian));
+        }
+        for (size_t d = 0; d < 4 * fit.n_warmup; d++) {
+            double g[8 + 2 * KIN] = { 0 }, u, L[4];
+            const double *x = fit.warmup_draws + d * fit.n_columns;
+            u = atanh(x[6]);
+            const double jacobian = log(x[2] * x[3]) + gpumc_constrain(&factor, &u, L);
+            worst = check_worst(worst, fabs(fit.warmup_stats[d].lp - by_kinds(x, g, NULL) - jacobian)
+                                       / (1 + fabs(fit.warmup_stats[d].lp)));
+        }
+        CHECK(worst < 1e-9, "sampler %d: off by %g", k, worst);
+        gpumc_free(&fit);
+    }
+}
+
 static void check_thinning(void)
 {
     const gpumc_model m = single();
@@ -1028,6 +1096,7 @@ int main(void)
     check_modes();
     check_batch();
     check_generated();
+    check_by_kinds();
     check_thinning();
     check_warmup_kept();
     check_draw_callback();
