@@ -162,7 +162,7 @@
        UNSEEN       the density, asked at some points far from all draws, has mass there: 1 % or more. It is
                     not asked where a run was stopped, draws were discarded or below 400
        TREEDEPTH    trajectories are cut short: correlated or badly scaled parameters; costs time only
-       EBFMI        energies move slowly: heavy tails, a scale that touches zero
+       EBFMI        energies of kept draws (thin hides it) move slowly: heavy tails, a scale that touches zero
        RHAT, ESS    chains disagree or move slowly: a longer run first, then think of several modes, or of
                     sums that the data do not identify
        JUMPS        the log density has a step, from an if, a floor or a comparison, that its gradient does
@@ -7194,6 +7194,13 @@ GPUMC__SELDOM
 /* ---- validation -------------------------------------------------------------------------------- */
 static int gpumc__is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
+/* Regardless of case, as in some file systems. */
+static int gpumc__same_word(const char *a, const char *b)
+{
+    while (*a && (*a == *b || (gpumc__is_letter(*a) && (*a ^ *b) == 'a' - 'A'))) a++, b++;
+    return *a == *b;
+}
+
 static int gpumc__name_is_valid(const char *name)
 {
     static const char *const reserved[] = { "chain", "draw", "sample", "pred_id" };
@@ -7202,15 +7209,8 @@ static int gpumc__name_is_valid(const char *name)
         if (!gpumc__is_letter(name[n]) && (n == 0 || (name[n] != '_' && (name[n] < '0' || name[n] > '9'))))
             return 0;
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-        if (strcmp(name, reserved[i]) == 0) return 0;
+        if (gpumc__same_word(name, reserved[i])) return 0;
     return n > 0 && n <= 200 && !(n > 1 && name[n - 1] == '_' && name[n - 2] == '_');
-}
-
-/* Of valid names, regardless of case. */
-static int gpumc__same_word(const char *a, const char *b)
-{
-    while (*a && (*a == *b || (gpumc__is_letter(*a) && (*a ^ *b) == 'a' - 'A'))) a++, b++;
-    return *a == *b;
 }
 
 /* Parameters, then outputs, as blocks of one kind. */
@@ -16584,9 +16584,10 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     GPUMC__WARN(deep > 0, TREEDEPTH, deep <= 0.05, deep, "%.0f of %.0f draws (%s %%) reached max_treedepth "
         "%d: trajectories were cut short, which costs speed, not validity; rescale or decorrelate, then "
         "raise it", v->deep, v->draws, gpumc__significant(100 * deep, 2, number), fit->options.max_treedepth);
-    GPUMC__WARN(v->slow.count > 0, EBFMI, 0, -v->slow.value[0], "E-BFMI is below 0.3 in %.0f of %.0f chains "
-        "(%.2f in chain %.0f): the range of energies is explored slowly, tails may be missed; heavy tails or "
-        "a funnel, reparameterise", v->slow.count, chains, -v->slow.value[0], (double)v->slow.which[0] + 1);
+    GPUMC__WARN(v->slow.count > 0 && draws >= 20, EBFMI, 0, -v->slow.value[0],
+        "E-BFMI is below 0.3 in %.0f of %.0f chains (%.2f in chain %.0f): the range of energies is explored "
+        "slowly, tails may be missed; heavy tails or a funnel, reparameterise", v->slow.count, chains,
+        -v->slow.value[0], (double)v->slow.which[0] + 1);
     GPUMC__WARN(v->r_hat.count > 0, RHAT, 0, v->r_hat.value[0], "R-hat is above 1.01 for %.0f of %.0f "
         "quantities (%s): chains disagree; run longer first, then suspect several modes, label switching, "
         "priors", v->r_hat.count, n, gpumc__name_worst(fit, &v->r_hat, 3, 4, names));
@@ -16600,9 +16601,9 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     GPUMC__WARN(v->not_finite.count > 0, NOT_FINITE, 0, v->not_finite.count, "%.0f of %.0f quantities have "
         "draws that are NaN or infinite, so that they have no mean (%s)", v->not_finite.count, n,
         gpumc__name_worst(fit, &v->not_finite, 3, -1, names));
-    GPUMC__WARN(v->stuck.count > 0, STUCK, 0, v->stuck.value[0], "%.0f of %.0f chains did not move in more "
-        "than half of their draws (%s %% in chain %.0f): steps are too long where they are; look at the "
-        "start, raise target_accept", v->stuck.count, chains,
+    GPUMC__WARN(v->stuck.count > 0 && draws >= 20, STUCK, 0, v->stuck.value[0],
+        "%.0f of %.0f chains did not move in more than half of their draws (%s %% in chain %.0f): steps are "
+        "too long where they are; look at the start, raise target_accept", v->stuck.count, chains,
         gpumc__fixed(100 * v->stuck.value[0], 0, number), (double)v->stuck.which[0] + 1);
     GPUMC__WARN(v->draws > 0 && v->held.value[0] >= gpumc__held_limit(v) && !(v->stuck.count > 0), HELD, 0,
         v->held.value[0], "chain %.0f stayed at one point for %.0f transitions in a row: a narrow region "
@@ -16613,8 +16614,8 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         GPUMC__WARN(v->strays > 0, HELD, 0, v->stays, "%.0f draws lie where the density is far from the "
             "normal that HMC moves by, in %.0f stays: what is entered and left so seldom has too much or too "
             "little weight; compare with the sampler NUTS", v->strays, v->stays);
-    GPUMC__WARN(fit->n_warmup && aim > 0 && (accept > aim + 0.1 || accept < fmin(aim, asked) - 0.1), ACCEPT,
-        accept > aim, accept,
+    GPUMC__WARN(fit->n_warmup && aim > 0 && v->draws >= 100
+        && (accept > aim + 0.1 || accept < fmin(aim, asked) - 0.1), ACCEPT, accept > aim, accept,
         "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer num_warmup "
         "may help", accept, aim, accept > aim ? "short, which costs speed"
         : "long, or the model's guide lies too far from it, if there is one");
@@ -20637,7 +20638,9 @@ static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_er
         : (double)o->first_chain_id + (o->num_chains ? o->num_chains : 4) > 4294967296.0
             ? "first_chain_id and num_chains come to more than 2^32 together, where numbers begin again"
         : o->discard_draws && !o->on_draw
-            ? "discard_draws without on_draw would lose every draw; set on_draw" : NULL;
+            ? "discard_draws without on_draw would lose every draw; set on_draw"
+        : o->discard_draws && o->save_unconstrained
+            ? "save_unconstrained goes with draws in memory, and discard_draws keeps none" : NULL;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (!(ranges[i].value >= ranges[i].least && ranges[i].value <= ranges[i].most))
             return GPUMC__BAD_ARGUMENT(error, "%s is %.10g; it must be in %.10g to %s%.10g (0: the default)",

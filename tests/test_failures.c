@@ -165,6 +165,7 @@ static void check_names_and_sizes(void)
     REFUSE_PARAMS(WORDS("\"a,b\""), { .name = "a,b" });
     REFUSE_PARAMS(WORDS("\"a__\"", "__"), { .name = "a__" });
     REFUSE_PARAMS(WORDS("\"chain\"", "chain, draw"), { .name = "chain" });
+    REFUSE_PARAMS(WORDS("\"Draw\"", "chain, draw"), { .name = "Draw" });      /* one file in some systems */
     REFUSE_PARAMS(WORDS("\"h\303\244\""), { .name = "h\303\244" });
     REFUSE_PARAMS(WORDS("\"mu\"", "twice"), { .name = "mu" }, { .name = "mu" });
     REFUSE_PARAMS(WORDS("\"MU\"", "letter case"), { .name = "mu" }, { .name = "MU" });
@@ -391,6 +392,12 @@ static void check_outputs(void)
     refuse(__LINE__, &m, o, GPUMC_ERROR_ARGUMENT, WORDS(#field, __VA_ARGS__)); \
 } while (0)
 
+static int look_away(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats,
+                     void *user)
+{
+    return chain > 1 || draw > 9 || values == NULL || stats == NULL || user != NULL;
+}
+
 static void check_options(void)
 {
     static const gpumc_param mu = { .name = "mu" };
@@ -419,6 +426,10 @@ static void check_options(void)
     REFUSE_OPTION(init_radius, NAN, "nan");
     REFUSE_OPTION(num_warmup, -1, "step_size");            /* no warm-up and no step size */
     REFUSE_OPTION(discard_draws, 1, "on_draw");
+    gpumc_sample_options lost = quick;
+    lost.discard_draws = lost.save_unconstrained = 1;
+    lost.on_draw = look_away;
+    refuse(__LINE__, &m, lost, GPUMC_ERROR_ARGUMENT, WORDS("save_unconstrained", "discard_draws"));
     gpumc_sample_options many = quick;
     many.num_samples = 1 << 20;
     many.thin = 1 << 12;
@@ -830,12 +841,6 @@ static void generate_square(const double *x, gpumc_rng *rng, double *out, void *
     out[0] = x[0] * x[0] + gpumc_rng_normal(rng);
 }
 
-static int look_away(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats,
-                     void *user)
-{
-    return chain > 1 || draw > 9 || values == NULL || stats == NULL || user != NULL;
-}
-
 /* One run with the n-th allocation refused: no memory, no fit; or, where only the warnings wanted it, a
    whole fit that says that they are incomplete, if they are. Returns whether there was an n-th allocation. */
 static int run_refused(const gpumc_model *m, gpumc_sample_options options, size_t n, int all_later,
@@ -933,6 +938,7 @@ int main(void)
     check_allocations(everything, "everything saved, dense, two threads");
     everything.metric = GPUMC_METRIC_LOW_RANK;
     everything.discard_draws = 1;
+    everything.save_unconstrained = 0;
     everything.on_draw = look_away;
     check_allocations(everything, "low rank, draws discarded");
     return check_end();
