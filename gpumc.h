@@ -7999,7 +7999,8 @@ static double gpumc__to_kinds(const gpumc_layout *l, const double *q, const doub
     for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
         if (p->linked) change -= gpumc__link_log_jacobian(&p->link, work);
         if (p->linked && u) memcpy(u + p->free_at, x + p->at, p->size * sizeof *u);
-        for (size_t j = p->free_at; j < p->free_at + p->free_size && p->param->typical == 0; j++) {
+        if (!gpumc__has_shapes(p->param->kind) || p->param->typical != 0) continue;
+        for (size_t j = p->free_at; j < p->free_at + p->free_size; j++) {
             if (l->shapes[j].typical == 0) continue;
             change -= gpumc__shape_map(l->shapes[j], q[j], &y);
             change += y = gpumc__log(y);

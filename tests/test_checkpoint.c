@@ -507,6 +507,7 @@ static void check_callbacks(void)
         seen all = { 0 }, pieces = { 0 };
         o.on_draw = on_draw;
         o.discard_draws = discard;
+        o.save_unconstrained = !discard;
         o.draw_user = &all;
         arm(0);
         CHECK(gpumc_sample(&one, &o, &fit) == GPUMC_OK, "%s", fit.message);
