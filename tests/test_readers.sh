@@ -83,11 +83,13 @@ int main(int argc, char **argv)
     TRY(gpumc_write_tidy_csv(&fit, in(folder, "tidy.csv"), &e))
     TRY(gpumc_write_stan_csv(&fit, in(folder, "stan"), &e))
     TRY(gpumc_write_summary_csv(&fit, in(folder, "summary.csv"), &e))
+    options.save_unconstrained = 0;      /* which a stream does not get */
     z = gpumc_stream_open(in(folder, "stream.zarr"), &model, &options, &store, &e);
     if (!z || gpumc_sample(&model, &options, &other) < 0) return 1;
     TRY(gpumc_stream_close(z, &other, &e))
     gpumc_free(&other);
     options = usual;
+    options.save_unconstrained = 0;
     options.progress = stop_at_77;
     options.threads = 1;                 /* so that no chain is left behind */
     z = gpumc_stream_open(in(folder, "stopped.zarr"), &model, &options, &store, &e);
