@@ -2661,7 +2661,7 @@ typedef struct gpumc_sample_options {
     double init_radius;       /* 0: 2; start points uniform on (-r, r) in free coordinates */
     int early_stop, keep_stuck_chains;               /* see gpumc_adapt_options */
     int save_warmup, save_unconstrained, skip_gradient_check;
-    int discard_draws;        /* keep none in memory, no unconstrained ones either: the draw callback sees them */
+    int discard_draws;        /* keep none, no unconstrained ones either: the draw callback sees them */
     /* Down to here and but for threads, options are part of a checkpoint. */
     int (*progress)(const gpumc_progress *progress, void *user);     /* non-zero stops */
     void *progress_user;

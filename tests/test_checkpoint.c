@@ -451,6 +451,18 @@ static void check_guide(void)
     check_pieces("a guide", &m, small, 40, 1);
 }
 
+/* Data know some elements far better than others: what the last of the weights stands for is learned. */
+static double sharp_density(const double *x, double *g, void *data)
+{
+    double lp = gpumc_normal_lpdf(x[0], 0, 5, &g[0], NULL, NULL) + gpumc_half_normal_lpdf(x[1], 2, &g[1], NULL);
+    (void)data;
+    count_point(x[0]);
+    for (int i = 0; i < 6; i++)
+        lp += gpumc_normal_lpdf(x[2 + i], x[0], x[1], &g[2 + i], &g[0], &g[1])
+            + gpumc_normal_lpdf(sin(i), x[2 + i], 1e-4 * (1 + 5 * i), NULL, &g[2 + i], NULL);
+    return lp;
+}
+
 static void check_options(void)
 {
     const gpumc_model one = schools(0);
@@ -477,6 +489,11 @@ static void check_options(void)
         o.init_radius = 40;
         check_pieces("chains that are stuck", &modes, o, 100, 1);
     }
+    const gpumc_param sharp[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+                                  { .name = "theta", .size = 6, .location = "mu", .scale = "tau" } };
+    const gpumc_model known = { .name = "sharp", .params = sharp, .n_params = 3, .log_density = sharp_density };
+    o = small;
+    check_pieces("sharp data", &known, o, 100, 1);
     o = small;
     o.num_chains = 8;
     o.num_warmup = 200;
