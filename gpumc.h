@@ -7643,7 +7643,9 @@ static size_t gpumc__bundle_about(const gpumc__bundle *j, size_t place)
 }
 
 /* Which locations a bundle tells, in the order in which they are visited: those of all its members that have
-   any, each its own, or none. To be called when members have changed. */
+   any, each its own, or none. Of many elements none: scales are known then, and locations need not follow
+   them. To be called when members have changed. */
+enum { GPUMC__MOST_TELLING = 128 };
 static void gpumc__bundle_settle(const gpumc_layout *l, gpumc__bundle *j)
 {
     gpumc__bundle *top = j->top;
@@ -7663,6 +7665,7 @@ static void gpumc__bundle_settle(const gpumc_layout *l, gpumc__bundle *j)
         const gpumc__link *k = j->members[c];
         if (j->above[c] == GPUMC__NONE && (k->n_covariates > 0 || k->from[0] != GPUMC__NONE)) top->K = 0;
     }
+    if (j->n > GPUMC__MOST_TELLING) top->K = 0;
 }
 
 /* Fills a layout in zeroed memory, or finds its size if the arena only counts. The model has been checked. */
