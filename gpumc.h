@@ -21297,7 +21297,7 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
     const gpumc__way w = { r, rows, rows + l->n_free, rows + 2 * l->n_free, rows + 3 * l->n_free,
                            r->chains[0].work };
     const uint64_t some = (f->warmup_gradients + f->sampling_gradients) / 1000;
-    const size_t n_ways = gpumc__smaller((size_t)some + 1, GPUMC__WAYS);      /* that cost little */
+    const size_t n_ways = gpumc__stops(r) ? 0 : gpumc__smaller((size_t)some + 1, GPUMC__WAYS);
     uint32_t seen = 0;
     size_t alone = GPUMC__NONE;
     gpumc__post a, b;
