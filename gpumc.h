@@ -6989,20 +6989,29 @@ static void gpumc__bundle_tell_back(const gpumc__bundle *j, const double *x, dou
 }
 
 /* ---- links of all forms ------------------------------------------------------------------------ */
+/* log |d theta / d q|, when tables, or what is told, are those of theta. */
+static double gpumc__link_log_jacobian(const gpumc__link *k, double *work)
+{
+    double sum = 0;
+    if (gpumc__link_is_bundled(k))
+        return gpumc__sum_log(gpumc__bundle_row(k->bundle, GPUMC__SPREAD, k->seat, work), k->size);
+    if (gpumc__link_is_told(k)) return gpumc__sum_log(gpumc__link_messages(k, work).r + k->at, k->size);
+    for (int j = 0; k->single && j < k->n_used; j++)
+        sum += k->count[k->used[j]] * gpumc__link_table(k, 0, work)[GPUMC__LOG_R + k->used[j]];
+    for (size_t i = 0; i < k->size && !k->single; i++) sum += gpumc__link_look_up(k, i, work, GPUMC__LOG_R);
+    return sum;
+}
+
 /* Of a link that is single: one location, one table, and a weight for each element, or for all. */
-static GPUMC_LOOP double gpumc__single_map(const gpumc__link *k, const double *GPUMC__RESTRICT q, double mu,
-                                           const double *GPUMC__RESTRICT table,
-                                           double *GPUMC__RESTRICT theta)
+static GPUMC_LOOP void gpumc__single_map(const gpumc__link *k, const double *GPUMC__RESTRICT q, double mu,
+                                         const double *GPUMC__RESTRICT table,
+                                         double *GPUMC__RESTRICT theta)
 {
     const unsigned char *GPUMC__RESTRICT notches = k->notches;
     const double *GPUMC__RESTRICT anchors = k->anchors;
     const double r = table[notches[0]], by_anchor = table[GPUMC__BY_ANCHOR + notches[0]];
-    double shift[GPUMC__FULL + 1], log_jacobian = 0;
-    for (int j = 0; j < k->n_used; j++) {
-        const int p = k->used[j];
-        shift[p] = table[GPUMC__BY_MU + p] * mu;
-        log_jacobian += k->count[p] * table[GPUMC__LOG_R + p];
-    }
+    double shift[GPUMC__FULL + 1];
+    for (int j = 0; j < k->n_used; j++) shift[k->used[j]] = table[GPUMC__BY_MU + k->used[j]] * mu;
     const double common = shift[notches[0]];
     if (!k->uniform)
         for (size_t i = 0; i < k->size; i++) {
@@ -7012,7 +7021,6 @@ static GPUMC_LOOP double gpumc__single_map(const gpumc__link *k, const double *G
     else if (by_anchor > 0)
         for (size_t i = 0; i < k->size; i++) theta[i] = common + r * q[i] + by_anchor * anchors[i];
     else for (size_t i = 0; i < k->size; i++) theta[i] = common + r * q[i];
-    return log_jacobian;
 }
 
 /* Its backward sweep: dq, and what location, scale (by its logarithm) and noise receive. */
@@ -7060,8 +7068,8 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
     if (k->rank > 0) gpumc__kin_move(k, x, work);
     if (k->single) {
         const double mu = gpumc__link_named_mu(k, 0, x);
-        const double log_r = gpumc__single_map(k, q, mu, gpumc__link_table(k, 0, work), theta);
-        return fabs(mu) <= gpumc__link_reach(k, units[0], x) ? log_r : -GPUMC_INF;
+        gpumc__single_map(k, q, mu, gpumc__link_table(k, 0, work), theta);
+        return fabs(mu) <= gpumc__link_reach(k, units[0], x) ? gpumc__link_log_jacobian(k, work) : -GPUMC_INF;
     }
     for (size_t t = 0; t < step; t++)
         for (size_t i = t; i < n;) {
@@ -7143,19 +7151,6 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
         target[k->coefficients + i % k->n_covariates] += k->covariates[i] * g[e]
             * gpumc__link_look_up(k, e, work, GPUMC__BY_MU);
     }
-}
-
-/* log |d theta / d q|, when tables, or what is told, are those of theta. */
-static double gpumc__link_log_jacobian(const gpumc__link *k, double *work)
-{
-    double sum = 0;
-    if (gpumc__link_is_bundled(k))
-        return gpumc__sum_log(gpumc__bundle_row(k->bundle, GPUMC__SPREAD, k->seat, work), k->size);
-    if (gpumc__link_is_told(k)) return gpumc__sum_log(gpumc__link_messages(k, work).r + k->at, k->size);
-    for (int p = 0; p <= GPUMC__FULL && k->single; p++)
-        if (k->count[p] > 0) sum += k->count[p] * gpumc__link_table(k, 0, work)[GPUMC__LOG_R + p];
-    for (size_t i = 0; i < k->size && !k->single; i++) sum += gpumc__link_look_up(k, i, work, GPUMC__LOG_R);
-    return sum;
 }
 
 /* ======================================================================================== >>model
