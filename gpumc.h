@@ -7623,6 +7623,8 @@ static void gpumc__bundle_join(const gpumc_layout *l, size_t i, gpumc__bundle *j
         p->link.bundle = j->top;
 }
 
+enum { GPUMC__MOST_TELLING = 128 };
+
 /* The member of a bundle all of whose elements, and that of no other, have the location at this place; else
    NONE. */
 static size_t gpumc__bundle_about(const gpumc__bundle *j, size_t place)
@@ -7640,7 +7642,6 @@ static size_t gpumc__bundle_about(const gpumc__bundle *j, size_t place)
 /* Which locations a bundle tells, in the order in which they are visited: those of all its members that have
    any, each its own, or none. Of many elements none: scales are known then, and locations need not follow
    them. To be called when members have changed. */
-enum { GPUMC__MOST_TELLING = 128 };
 static void gpumc__bundle_settle(const gpumc_layout *l, gpumc__bundle *j)
 {
     gpumc__bundle *top = j->top;

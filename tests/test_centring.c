@@ -1677,8 +1677,8 @@ static void check_climb_of_raw_columns(void)
 }
 
 /* Six groups whose data know them to a thousandth of tau, or a billionth, some better than others. With weights of
-   .999 at most, 10 of 10 runs had a handful of effective draws from 1e-5 on: a location that moves dragged along
-   what the data hold fast. */
+   .999 at most, the sharper ones have a handful of effective draws: a location that moves drags along what the data
+   hold fast. */
 typedef struct sharp { double sd, y[6]; } sharp;
 static double sharp_density(const double *x, double *g, void *data)
 {
