@@ -6605,6 +6605,7 @@ static void gpumc__bundle_less(const gpumc__bundle *j, size_t c, const double *b
         gpumc__add_product(j->n, -1, gpumc__bundle_pair(j, 0, b, c, work), before + b * j->n, w);
 }
 
+/* f and v. */
 static void gpumc__bundle_know(const gpumc__bundle *j, const double *x, double *work)
 {
     gpumc__bundle_populations(j, x, work);
@@ -7624,7 +7625,6 @@ static void gpumc__bundle_join(const gpumc_layout *l, size_t i, gpumc__bundle *j
 }
 
 enum { GPUMC__MOST_TELLING = 128 };
-
 /* The member of a bundle all of whose elements, and that of no other, have the location at this place; else
    NONE. */
 static size_t gpumc__bundle_about(const gpumc__bundle *j, size_t place)
@@ -21492,7 +21492,7 @@ static int gpumc__look_back(gpumc__run *r)
 }
 
 /* The warning that has trees draw again what paths drew, or NULL: paths that were chosen, not asked for. Held
-   chains miss or overrate a narrow region that trees enter and leave; slow ones do better by trees, unless
+   or diverging chains miss or overrate a narrow region that trees enter and leave; slow ones do better by trees, unless
    they are so far apart that they are in different modes. Draws that a callback has seen stand. */
 static const char *gpumc__paths_fail(const gpumc__run *r)
 {
