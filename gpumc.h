@@ -21493,7 +21493,7 @@ static int gpumc__look_back(gpumc__run *r)
 
 /* The warning that has trees draw again what paths drew, or NULL: paths that were chosen, not asked for. Held
    or diverging chains miss or overrate a narrow region that trees enter and leave; slow ones do better by
-   trees, unless they are so far apart that they are in different modes. Draws that a callback has seen stand. */
+   trees, unless they are so far apart that they are in different modes. What a callback has seen stands. */
 static const char *gpumc__paths_fail(const gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;
