@@ -21293,7 +21293,7 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
     const gpumc__way w = { r, rows, rows + l->n_free, rows + 2 * l->n_free, rows + 3 * l->n_free,
                            r->chains[0].work };
     const uint64_t some = (f->warmup_gradients + f->sampling_gradients) / 1000;
-    const size_t n_ways = gpumc__stops(r) ? 0 : gpumc__smaller((size_t)some + 1, GPUMC__WAYS);
+    const size_t n_ways = gpumc__smaller((size_t)some + 1, GPUMC__WAYS);
     uint32_t seen = 0;
     size_t alone = GPUMC__NONE;
     gpumc__post a, b;
@@ -21427,7 +21427,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     double most = 0.01;
     size_t found = GPUMC__NONE;
     char name[64], number[GPUMC__CELL];
-    if (!r->adapt->shared.mean || f->n_draws * f->n_chains < 400 || gpumc__stops(r)) return GPUMC_OK;
+    if (!r->adapt->shared.mean || f->n_draws * f->n_chains < 400) return GPUMC_OK;
     gpumc__lines_begin(&all, r);
     for (size_t k = 0; k < all.n + GPUMC__RAYS; k++) {
         const int shows = gpumc__line_share(&all, k, 0) > 0.01;
@@ -21445,7 +21445,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
                        found < all.n ? "along " : "in all directions", found < all.n ? name : "");
 }
 
-static gpumc_status gpumc__run_warnings(gpumc__run *r)
+static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
 {
     gpumc_fit *f = r->fit;
     const gpumc_adapt *a = r->adapt;
@@ -21461,7 +21461,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
     for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(f, &a->restarts[i]);
     if (status == GPUMC_OK && f->draws) {
         status = gpumc__collect_warnings(f);
-        if (status == GPUMC_OK) status = gpumc__warn_of_unseen(r);
+        if (status == GPUMC_OK && finished) status = gpumc__warn_of_unseen(r);
     } else if (status == GPUMC_OK && f->n_divergent > 0)
         status = gpumc__warn(f, GPUMC_W_DIVERGENT, 0, (double)f->n_divergent, "%.0f draws diverged: "
                              "estimates may be biased; no draw is kept, so nothing else was checked",
@@ -21473,12 +21473,13 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
         status = gpumc__warn(f, GPUMC_W_NOT_MIXED, mixed, a->mixing, "the chains had not mixed at the end of "
                              "warm-up (R-hat %.2f of the log density)%s: a longer num_warmup may help",
                              a->mixing, mixed ? ", but have since" : "");
-    if (status == GPUMC_OK && f->draws) status = gpumc__warn_of_jumps(r);
+    if (status == GPUMC_OK && f->draws && finished) status = gpumc__warn_of_jumps(r);
     return status == GPUMC_OK ? gpumc__warn_of_improper(r) : status;
 }
 
-/* Fills the fit. Returns 0 where memory ran out for summaries or warnings: draws are worth more. */
-static int gpumc__look_back(gpumc__run *r)
+/* Fills the fit. Returns 0 where memory ran out for summaries or warnings: draws are worth more. Only a run
+   that has finished looks about by the density, a stop that comes too late or not: it is to be repeatable. */
+static int gpumc__look_back(gpumc__run *r, int finished)
 {
     gpumc_fit *f = r->fit;
     int whole = 1;
@@ -21488,7 +21489,7 @@ static int gpumc__look_back(gpumc__run *r)
     f->n_warnings = 0;
     if (f->draws && f->n_draws)
         whole = gpumc__each_column(f, r->crowd, GPUMC_GENERATED, gpumc__summarise_column, f);
-    return (gpumc__run_warnings(r) == GPUMC_OK) & whole;
+    return (gpumc__run_warnings(r, finished) == GPUMC_OK) & whole;
 }
 
 /* The warning that has trees draw again what paths drew, or NULL: paths that were chosen, not asked for. Held
@@ -21563,7 +21564,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "generate writes behind the %.0f values of its "
                            "outputs: the size of an output is too small, or an index too large",
                            (double)(r->fit->n_columns - r->fit->n_params_columns));
-    int whole = gpumc__look_back(r);
+    int whole = gpumc__look_back(r, finished);
     const char *finding = finished && whole ? gpumc__paths_fail(r) : NULL;
     if (finding && gpumc__stops(r)) {
         /* all draws are made: they are the result, unless the run can go on as if it had not stopped */
@@ -21571,7 +21572,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
         finished = !p->path;
     } else if (finding) {
         finished = gpumc__sample_again(r, finding);
-        whole = gpumc__look_back(r);
+        whole = gpumc__look_back(r, finished);
     }
     if (!whole)
         gpumc__fail(error, GPUMC_OK, "memory ran out while the warnings were collected: they are incomplete");
