@@ -166,7 +166,8 @@
        RHAT, ESS    chains disagree or move slowly: a longer run first, then think of several modes, or of
                     sums that the data do not identify
        JUMPS        the log density has a step, from an if, a floor or a comparison, that its gradient does
-                    not show: sum out what is discrete. Looked for where other warnings doubt the draws
+                    not show: sum out what is discrete. Looked for where a run has finished, has kept its
+                    draws, and other warnings doubt them
        IMPROPER     the log density does not depend on a value, or a value runs off to infinity: a prior is
                     missing, or a sign is wrong
        RESTARTED    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
@@ -2550,7 +2551,7 @@ typedef struct gpumc_metric {
 
 typedef struct gpumc_draw_stats {
     /* log density with Jacobians (of a fit's draws those of the maps of its kinds alone, so that runs
-       compare); H of the draw; differences to H0 */
+       compare); H of the draw, of the sampler's coordinates; differences to H0 */
     double lp, energy, energy_error, max_energy_error;
     double accept_stat, accept_sym;  /* means over the leaves of min(1, e^w) and 2 / (1 + e^|w|) */
     double step_size, fisher_residual;  /* |x + g|^2 in whitened coordinates; 0: the metric fits */
@@ -10045,7 +10046,7 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
     memcpy(p->a, a, sizeof a);
     if (given->family == gpumc_prior_flat) return GPUMC_OK;
     const double least = p->f(GPUMC__QUANTILE, 0, p->a, NULL), most = p->f(GPUMC__QUANTILE, 1, p->a, NULL);
-    if (!gpumc__is_finite(p->f(GPUMC__QUANTILE, 0.5, p->a, NULL)))
+    if (gpumc__is_nan(0 * a[0] + 0 * a[1] + 0 * a[2] + p->f(GPUMC__QUANTILE, 0.5, p->a, NULL)))
         return GPUMC__BAD_PARAM(error, given->name, "prior %s(%g, %g, %g) needs %s", law->name, given->a,
                                 given->b, given->c, law->parameters);
     const int below = p->f(GPUMC__LOWER, r->lower, p->a, NULL) < -GPUMC_LOG_2;
@@ -20773,7 +20774,7 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     f->free_blocks = (size_t *)gpumc__take(arena, 2 * f->n_blocks, sizeof(size_t));
     for (size_t i = 0; arena->base && i < f->n_blocks; i++) {
         const gpumc__placed *p = i < l->n_parts ? &l->parts[i] : NULL;
-        const int transformed = p && (p->linked || p->param->kind != GPUMC_UNBOUNDED);
+        const int transformed = p && p->param->kind != GPUMC_UNBOUNDED;
         f->free_blocks[2 * i] = transformed ? p->free_at : 0;
         f->free_blocks[2 * i + 1] = transformed ? p->free_size : 0;
     }
@@ -21112,7 +21113,7 @@ static int gpumc__warm_up(gpumc__run *r)
 }
 
 /* A location that hears from its elements has a coordinate of this run; the metric that is handed on has it
-   in natural units, as it is about the metric's mean. */
+   in natural units, as it is about the metric's mean; of several that a bundle tells, given those before. */
 static void gpumc__metric_unhear(gpumc_metric *m, const gpumc_layout *l, double *work)
 {
     const size_t dim = m->kind == GPUMC_METRIC_DENSE ? m->dim : 0;
@@ -21246,7 +21247,9 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
 
 /* ---- where the density jumps ----------------------------------------------------------------------
    Where trust is broken, ways between draws are halved, towards where values and slopes agree least, down to
-   nothing: the difference that is left is a jump, of which gradients know nothing. */
+   nothing: the difference that is left is a jump, of which gradients know nothing. Behind a high step there
+   are few draws: ways lead from the least value of a column to the greatest. An infinite step diverges, and
+   is spoken of where that is. */
 enum { GPUMC__WAYS = 12, GPUMC__HALVINGS = 36, GPUMC__MOVED_ALONE = 256 };
 typedef struct gpumc__way {
     gpumc__run *run;
@@ -21254,33 +21257,70 @@ typedef struct gpumc__way {
 } gpumc__way;
 typedef struct gpumc__post { double t, lp, slope; } gpumc__post;
 
-/* On the way at t, or at `from` but for one coordinate, which is. */
-static gpumc__post gpumc__way_at(const gpumc__way *w, double from, double t, size_t alone)
+static gpumc__post gpumc__way_at(const gpumc__way *w, double t)
 {
     const size_t n = w->run->layout->n_free;
     gpumc__post post = { t, 0, 0 };
-    for (size_t i = 0; i < n; i++)
-        w->point[i] = w->from[i] + (alone == GPUMC__NONE || alone == i ? t : from) * w->by[i];
+    for (size_t i = 0; i < n; i++) w->point[i] = w->from[i] + t * w->by[i];
     post.lp = gpumc_model_eval(w->run->layout, w->point, w->grad, w->work);
     post.slope = gpumc__dot(w->grad, w->by, n);
     w->run->fit->sampling_gradients++;
     return post;
 }
 
-/* Halves a way between draws; returns the jump, 0 where there is none, and its ends. */
+/* From the draw where a column is least to that where it is greatest; returns 0 where there is no way. */
+static int gpumc__way_along(const gpumc__way *w, size_t column)
+{
+    const gpumc_fit *f = w->run->fit;
+    const gpumc_layout *l = w->run->layout;
+    const double *least = f->draws, *most = f->draws;
+    for (size_t c = 0; c < f->n_chains; c++)
+        for (size_t i = 0; i < f->n_draws; i++) {
+            const double *draw = f->draws + (c * f->draw_capacity + i) * f->n_columns;
+            least = draw[column] < least[column] ? draw : least;
+            most = draw[column] > most[column] ? draw : most;
+        }
+    if (gpumc_model_unconstrain(l, least, w->from, w->work, NULL) != GPUMC_OK
+        || gpumc_model_unconstrain(l, most, w->by, w->work, NULL) != GPUMC_OK) return 0;
+    gpumc__add_multiple(w->by, -1, w->from, l->n_free);
+    return 1;
+}
+
+/* Halves a way; returns the jump, 0 where there is none, and its ends. */
 static double gpumc__way_jump(const gpumc__way *w, gpumc__post *a, gpumc__post *b)
 {
-    *a = gpumc__way_at(w, 0, 0, GPUMC__NONE);
-    *b = gpumc__way_at(w, 0, 1, GPUMC__NONE);
+    *a = gpumc__way_at(w, 0);
+    *b = gpumc__way_at(w, 1);
     for (int k = 0; k < GPUMC__HALVINGS; k++) {
         const double quarter = 0.25 * (b->t - a->t);
-        const gpumc__post m = gpumc__way_at(w, 0, 0.5 * (a->t + b->t), GPUMC__NONE);
+        const gpumc__post m = gpumc__way_at(w, 0.5 * (a->t + b->t));
         const double before = fabs(m.lp - a->lp - quarter * (a->slope + m.slope));
         const double behind = fabs(b->lp - m.lp - quarter * (m.slope + b->slope));
         *(behind > before ? a : b) = m;
     }
     const double jump = b->lp - a->lp, smooth = (fabs(a->slope) + fabs(b->slope)) * (b->t - a->t);
-    return fabs(jump) > 0.1 + 10 * smooth ? jump : 0;
+    return gpumc__is_finite(jump) && fabs(jump) > 0.1 + 10 * smooth ? jump : 0;
+}
+
+/* The natural value whose passing from one end to the other makes most of the jump, by itself, and where. */
+static size_t gpumc__way_cause(const gpumc__way *w, double a, double b, double jump, double *at)
+{
+    const gpumc_layout *l = w->run->layout;
+    const size_t n = l->n_natural, bytes = n * sizeof(double);
+    double *x = w->run->adapt->model_work, *end = x + n, *grad = end + n;
+    gpumc__way_at(w, b);
+    memcpy(end, w->work, bytes);
+    gpumc__way_at(w, a);
+    memcpy(x, w->work, bytes);
+    const double lp = gpumc__density(l, 0, x, grad);
+    for (size_t i = 0; i < gpumc__smaller(n, GPUMC__MOVED_ALONE); i++) {
+        *at = x[i];
+        x[i] = end[i];
+        w->run->fit->sampling_gradients++;
+        if (fabs(gpumc__density(l, 0, x, grad) - lp) > 0.5 * fabs(jump)) return i;
+        x[i] = *at;
+    }
+    return GPUMC__NONE;
 }
 
 static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
@@ -21295,28 +21335,17 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
     const uint64_t some = (f->warmup_gradients + f->sampling_gradients) / 1000;
     const size_t n_ways = gpumc__smaller((size_t)some + 1, GPUMC__WAYS);
     uint32_t seen = 0;
-    size_t alone = GPUMC__NONE;
+    double at;
     gpumc__post a, b;
     char where[100] = "somewhere between the draws", name[64];
     for (size_t i = 0; i < f->n_warnings; i++) seen |= f->warnings[i].note ? 0 : 1u << f->warnings[i].code;
-    for (size_t k = 0; k < n_ways && (seen & doubts) && f->n_draws > 1 && jump == 0; k++) {
-        const size_t c = k % f->n_chains, other = (k + 1) % f->n_chains, n = f->n_draws;
-        const size_t draw = c * f->draw_capacity + k * n / n_ways;
-        const size_t end = other * f->draw_capacity + (k * n / n_ways + n / 2) % n;
-        if (gpumc_model_unconstrain(l, f->draws + draw * f->n_columns, w.from, w.work, NULL) != GPUMC_OK
-            || gpumc_model_unconstrain(l, f->draws + end * f->n_columns, w.by, w.work, NULL) != GPUMC_OK)
-            continue;
-        gpumc__add_multiple(w.by, -1, w.from, l->n_free);
-        jump = gpumc__way_jump(&w, &a, &b);
-    }
+    for (size_t k = 0; k < n_ways && (seen & doubts) && f->n_draws > 1 && jump == 0; k++)
+        if (gpumc__way_along(&w, k * f->n_params_columns / n_ways)) jump = gpumc__way_jump(&w, &a, &b);
     if (jump == 0) return GPUMC_OK;
-    for (size_t i = 0; i < gpumc__smaller(l->n_free, GPUMC__MOVED_ALONE) && alone == GPUMC__NONE; i++)
-        if (fabs(gpumc__way_at(&w, a.t, b.t, i).lp - a.lp) > 0.5 * fabs(jump)) alone = i;
-    if (alone != GPUMC__NONE) {
-        const gpumc__placed *p = &l->parts[gpumc__part_of(l, alone)];
-        const size_t column = p->at + alone - p->free_at;
-        gpumc_column_name(f, column, name, sizeof name);
-        snprintf(where, sizeof where, "as %s passes %.6g", name, w.work[column]);
+    const size_t cause = gpumc__way_cause(&w, a.t, b.t, jump, &at);
+    if (cause != GPUMC__NONE) {
+        gpumc_column_name(f, cause, name, sizeof name);
+        snprintf(where, sizeof where, "as %s passes %.6g", name, at);
     }
     if (gpumc__warn(f, GPUMC_W_JUMPS, 0, jump, "the log density jumps by %.3g %s, which its gradient does "
                     "not show: is there an if, a floor or a comparison in it? Sum out what is discrete, or "

@@ -878,6 +878,34 @@ static void check_jump_is_named(void)
     }
 }
 
+/* The value that has a step is named where coordinates move several, and a high one, with few draws below. */
+static double stepped(const double *x, double *g, void *data)
+{
+    const int kind = *(const int *)data;
+    static const double at[] = { 0.25, 3, 0.5 }, height[] = { 1, 1, 4 }, threes[] = { 3, 3, 3, 3 };
+    double lp = x[3] > at[kind] ? height[kind] : 0;
+    if (kind == 0) return lp + gpumc_dirichlet_lpdf(x, threes, 4, g, NULL);
+    for (int i = 0; i < 4; i++) lp += gpumc_normal_lpdf(x[i], kind == 1 ? i : 0, 1, &g[i], NULL, NULL);
+    return lp;
+}
+static void check_cause_of_jump(void)
+{
+    static const struct { gpumc_kind kind; const char *says; } of[] = { { GPUMC_SIMPLEX, "as x[4] passes 0.25" },
+        { GPUMC_ORDERED, "as x[4] passes 3" }, { GPUMC_UNBOUNDED, "as x[4] passes 0.5" } };
+    for (int k = 0; k < 3; k++)
+        for (uint64_t seed = 1; seed <= 6; seed++) {
+            const gpumc_param four = { .name = "x", .kind = of[k].kind, .size = 4 };
+            const gpumc_model m = { .name = "stepped", .params = &four, .n_params = 1, .log_density = stepped,
+                                    .data = &k };
+            const gpumc_sample_options o = { .seed = seed, .num_samples = 60, .max_treedepth = 5 };
+            gpumc_fit fit;
+            CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+            const gpumc_warning *w = warning_of(&fit, GPUMC_W_JUMPS);
+            CHECK(w && strstr(w->text, of[k].says), "kind %d, seed %d: %s", k, (int)seed, w ? w->text : "no word");
+            gpumc_free(&fit);
+        }
+}
+
 /* Values that nothing holds are named before all else; those that bounds hold are no fault. */
 static double loose(const double *x, double *g, void *data)
 {
@@ -1093,6 +1121,7 @@ int main(void)
     check_unseen();
     check_jump();
     check_jump_is_named();
+    check_cause_of_jump();
     check_loose();
     check_tenth();
     check_far_start();
