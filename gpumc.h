@@ -1834,10 +1834,10 @@ typedef enum gpumc_kind {
     GPUMC_UNBOUNDED = 0,      /* x = q */
     GPUMC_POSITIVE,           /* x = exp q; where x may touch zero, with typical s and E = -log Phi(-v):
                                  x = s E, s > 0, or, of normal tail, x = -s E / sqrt(1 + E), s < 0. v = q, or
-                                 of bend w < 1, v = w q - (1 - w) / 2 log(1 + exp(-2 (q + 2))) */
+                                 of bend w < 1, v = w q - (1 - w) log(1 + exp(-q - 3)) */
     GPUMC_LOWER,              /* x = lower + a value as of GPUMC_POSITIVE */
     GPUMC_UPPER,              /* x = upper - a value as of GPUMC_POSITIVE */
-    GPUMC_INTERVAL,           /* x = lower + (upper - lower) logistic q */
+    GPUMC_INTERVAL,           /* x = lower + (upper - lower) y / (1 + y), odds y as of GPUMC_POSITIVE */
     GPUMC_UNIT,               /* x = logistic q, a probability; what piles up within 1e-16 of 1, as 1 - x */
     GPUMC_AFFINE,             /* x = offset + multiplier q, constants */
     GPUMC_ORDERED,            /* (vector) x[0] = q[0], x[k] = x[k-1] + a value as of GPUMC_POSITIVE */
@@ -5215,6 +5215,7 @@ GPUMC_FN double gpumc__within(double x, double least, double greatest)
                  log |J| = sum log w + log p + log(1 - p) = sum log w - |q| - 2 log(1 + e^-|q|)
                  q = log(x - lower) - log(upper - x)
                  dq = (x - lower) (upper - x) / w dx + ((upper - x) - (x - lower)) / w
+                 Of odds p / (1 - p) = y that are scored, q has another meaning: log |J| has log dy / dq for q
    affine        x = offset + multiplier q                log |J| = n log |multiplier|
                  dq = multiplier dx                                                                     */
 
@@ -5286,16 +5287,16 @@ static gpumc__bent gpumc__bend(double w, double q)
 {
     gpumc__bent at = { q, 1, 0 };
     if (!(w > 0)) return at;
-    const double t = 2 * (q + 2), e = gpumc__exp(-fabs(t)), left = (t < 0 ? 1 : e) / (1 + e);
-    at.v = w * q - 0.5 * (1 - w) * (fmax(-t, 0) + gpumc_log1p(e));
+    const double t = q + 3, e = gpumc__exp(-fabs(t)), left = (t < 0 ? 1 : e) / (1 + e);
+    at.v = w * q - (1 - w) * (fmax(-t, 0) + gpumc_log1p(e));
     at.slope = w + (1 - w) * left;
-    at.tilt = 2 * (w - 1) * left * (1 - left) / at.slope;
+    at.tilt = (w - 1) * left * (1 - left) / at.slope;
     return at;
 }
 /* By Newton steps from the left of where it is: the slope falls. */
 static double gpumc__unbend(double w, double v)
 {
-    double q = w > 0 ? fmax(v / w, v - 2 * (1 - w)) : v, step = w > 0;
+    double q = w > 0 ? fmax(v / w, v - 3 * (1 - w)) : v, step = w > 0;
     for (int i = 0; i < 50 && step > 1e-8; i++) {
         const gpumc__bent at = gpumc__bend(w, q);
         q += step = (v - at.v) / at.slope;
@@ -5353,6 +5354,15 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
             const double step = r.width * (x[i] / (1 + x[i]));
             x[i] = gpumc__within(q[i] < 0 ? r.lower + step : r.upper - step, r.least, r.greatest);
         }
+        for (size_t i = 0; i < n; i++) {
+            const gpumc__shape f = gpumc__shape_of(c, i);
+            if (f.typical == 0) continue;
+            double odds;
+            log_jacobian += gpumc_fabs(q[i]) + 2 * gpumc_log1p(gpumc__exp(-gpumc_fabs(q[i])));
+            log_jacobian += gpumc__shape_map(f, q[i], &odds) - 2 * gpumc_log1p(odds);
+            x[i] = gpumc__within(odds < 1 ? r.lower + r.width * (odds / (1 + odds))
+                                          : r.upper - r.width / (1 + odds), r.least, r.greatest);
+        }
         return log_jacobian;
     default:                                           /* exponential or scored */
         for (size_t i = 0; i < n; i++)
@@ -5379,7 +5389,8 @@ static GPUMC_LOOP void gpumc__elementwise_inverse(const gpumc__constraint *c, co
         const double gap = x[i] - r.base;
         q[i] = plain ? gap / r.width : logistic ? gpumc_log(x[i] - r.lower) - gpumc_log(r.upper - x[i])
             : gpumc_log(r.width * gap);
-        if (f.typical != 0) q[i] = gpumc__shape_inverse(f, r.width * gap);
+        if (f.typical != 0)
+            q[i] = gpumc__shape_inverse(f, logistic ? (x[i] - r.lower) / (r.upper - x[i]) : r.width * gap);
     }
 }
 
@@ -5396,6 +5407,12 @@ static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const
         for (size_t i = 0; i < n; i++) {
             const double below = (x[i] - r.lower) * inv, above = r.upper - x[i];
             dq[i] = below * above * dx[i] + (above * inv - below);
+        }
+        for (size_t i = 0; i < n; i++) {
+            const gpumc__shape f = gpumc__shape_of(c, i);
+            const double odds = (x[i] - r.lower) / (r.upper - x[i]), rest = 1 / (1 + odds);
+            if (f.typical != 0)
+                dq[i] = gpumc__shape_pull(f, q[i], odds, r.width * dx[i] * rest * rest - 2 * rest);
         }
         break;
     default:
@@ -5599,8 +5616,8 @@ static double gpumc__beside(double bound, double inner)
 /* Whether values are made of distances, to one bound or to each other; whether free coordinate i is one. */
 static int gpumc__has_shapes(gpumc_kind kind)
 {
-    return kind == GPUMC_POSITIVE || kind == GPUMC_LOWER || kind == GPUMC_UPPER || kind == GPUMC_ORDERED
-        || kind == GPUMC_POSITIVE_ORDERED;
+    return kind == GPUMC_POSITIVE || kind == GPUMC_LOWER || kind == GPUMC_UPPER || kind == GPUMC_INTERVAL
+        || kind == GPUMC_ORDERED || kind == GPUMC_POSITIVE_ORDERED;
 }
 static int gpumc__is_distance(const gpumc__constraint *c, size_t i)
 { return gpumc__has_shapes(c->kind) && (c->kind != GPUMC_ORDERED || i % c->n_free > 0); }
@@ -7293,8 +7310,8 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
                         "one, GPUMC_UPPER the other, GPUMC_INTERVAL both", p->lower, p->upper)
         || GPUMC__WRONG(moved, "offset %g and multiplier %g want the kind GPUMC_AFFINE",
                         p->offset, p->multiplier)
-        || GPUMC__WRONG(p->typical != 0 && !gpumc__has_shapes(p->kind), "typical %g wants the kind "
-                        "GPUMC_POSITIVE, _LOWER, _UPPER, _ORDERED or _POSITIVE_ORDERED", p->typical)
+        || GPUMC__WRONG(p->typical != 0 && !gpumc__has_shapes(p->kind), "typical %g wants the kind GPUMC_"
+                        "POSITIVE, _LOWER, _UPPER, _INTERVAL, _ORDERED or _POSITIVE_ORDERED", p->typical)
         || GPUMC__WRONG(p->n_inits > 0 && !p->init, "n_inits is %.0f, init NULL", (double)p->n_inits)
         || GPUMC__WRONG(!(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
                         "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
@@ -10056,7 +10073,8 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
     if (r->lower < least || r->upper > most || !(p->log_mass > -18))
         return GPUMC__BAD_PARAM(error, given->name,
                                 "prior %s lives on %g..%g, the block on %g..%g: set a kind and bounds inside "
-                                "that leave some probability", law->name, least, most, r->lower, r->upper);
+                                "that leave some probability (GPUMC_INTERVAL has lower and upper)",
+                                law->name, least, most, r->lower, r->upper);
     return GPUMC_OK;
 }
 
@@ -14680,16 +14698,18 @@ static gpumc__shape gpumc__score_fit(const gpumc_adapt *a, gpumc__shape given, d
 }
 
 /* The map for coordinate i: the logarithm where that will do, else another than that in force if it pays.
-   Where the logarithm's sd is above 0.3, of few it must be a fifth better than a bent shape: the bulk does
+   Where the logarithm's sd is above 0.2, of few it must be a fifth better than a bent shape: the bulk does
    not show how slowly the density falls at the bound. Light tails must halve the excess, for they cost much
-   where they are wrong, as on the way to the bulk. */
-static gpumc__shape gpumc__score_choice(const gpumc_adapt *a, size_t i, int few)
+   where they are wrong, as on the way to the bulk. In an interval near its lower bound only, as of a scale
+   that has a uniform prior: about the other odds are no distance. */
+static gpumc__shape gpumc__score_choice(const gpumc_adapt *a, size_t i, int few, int odds)
 {
     const gpumc__shape given = a->layout->shapes[i], none = { 0, 0 };
     const double size = gpumc__score_gather(a, i), change = GPUMC__SCORE_GAIN;
     double power = 0, of_heavy, of_light;
+    if (odds && size > (given.typical != 0 ? 0.4 : 0.2)) return none;
     const gpumc__fitting plain = gpumc__score_trial(a, none, &power);
-    const int wide = few && plain.scale > (given.typical != 0 ? 0.2 : 0.3);
+    const int wide = few && plain.scale > (given.typical != 0 ? 0.13 : 0.2);
     if (!(plain.excess * change > 1) && !wide) return none;
     const gpumc__shape heavy = gpumc__score_fit(a, given, size, few, &power, &of_heavy);
     const double least = plain.excess * (wide && heavy.bend > 0 ? 1.2
@@ -14713,7 +14733,8 @@ static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
         const int learned = !p->linked && p->param->typical == 0;
         for (size_t j = p->free_at; j < p->free_at + p->free_size; j++) {
             const int has = learned && gpumc__is_distance(&p->constraint, j - p->free_at);
-            chosen[j] = has ? gpumc__score_choice(a, j, p->free_size <= 20) : l->shapes[j];
+            const int odds = p->param->kind == GPUMC_INTERVAL;
+            chosen[j] = has ? gpumc__score_choice(a, j, p->free_size <= 20, odds) : l->shapes[j];
             changed |= chosen[j].typical != l->shapes[j].typical || chosen[j].bend != l->shapes[j].bend;
         }
     }
@@ -21186,7 +21207,7 @@ static void gpumc__say_first(gpumc_fit *f)
 
 /* Whether values of the kind can run off to infinity. */
 static int gpumc__is_open(gpumc_kind kind)
-{ return gpumc__has_shapes(kind) || kind == GPUMC_UNBOUNDED || kind == GPUMC_AFFINE; }
+{ return kind != GPUMC_INTERVAL && kind != GPUMC_UNIT && kind <= GPUMC_POSITIVE_ORDERED; }
 
 /* What is wrong with a value that nothing holds; NULL: nothing. Of every chain the last draw, natural values
    and behind them derivatives, is in its work. Where trust is broken anyway, little is enough. */
@@ -21194,7 +21215,7 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
 {
     const gpumc_fit *f = r->fit;
     const size_t n = r->layout->n_natural;
-    const int some = f->draws && f->n_draws >= 20;
+    const int some = f->draws && f->n_draws >= 20, positive = some && p->param->kind == GPUMC_POSITIVE;
     const gpumc_summary s = gpumc_summarise(f, some ? i : SIZE_MAX);
     int is_free = doubted, gone = 0, rises = doubted && some;
     for (size_t c = 0; c < r->n_chains; c++) {
@@ -21208,7 +21229,9 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
     return is_free ? "the log density does not depend on it where the chains are"
         : gone ? "it has gone beyond 1e100 (has the log density its sign?)"
         : rises ? "the log density rises away from its median where the chains end (has it its sign?)"
-        : some && p->param->kind == GPUMC_POSITIVE && s.q95 > 1e6 * s.q50
+        : doubted && positive && s.q95 > 1e9 * s.q5 && s.q50 > 1e3 * s.q5
+            ? "its draws span nine orders of magnitude or more, towards zero"
+        : positive && s.q95 > 1e6 * s.q50
                 && s.q95 / s.q50 * (s.q95 / s.q50) > s.q50 / s.q5         /* not for want of a lower end */
             ? "its upper tail has no end in sight" : NULL;
 }

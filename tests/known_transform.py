@@ -57,7 +57,7 @@ def correlation(q, c):
 def above(y, c):
     """exp, or what is exponential or, typical negative, half-normal or the like for a standard normal v."""
     w = c['bend']
-    v = w * y - (1 - w) / 2 * mp.log(1 + mp.exp(-2 * (y + 2))) if w else y
+    v = w * y - (1 - w) * mp.log(1 + mp.exp(-y - 3)) if w else y
     E = -mp.log(mp.erfc(v / mp.sqrt(2)) / 2)
     return mp.exp(y) if not c['typical'] else c['typical'] * E if c['typical'] > 0 \
         else -c['typical'] * E / mp.sqrt(1 + E)
@@ -72,7 +72,7 @@ MAPS = {
     'POSITIVE': each(above),
     'LOWER': each(lambda y, c: c['lower'] + above(y, c)),
     'UPPER': each(lambda y, c: c['upper'] - above(y, c)),
-    'INTERVAL': each(lambda y, c: c['lower'] + (mp.mpf(c['upper']) - c['lower']) * logistic(y)),
+    'INTERVAL': each(lambda y, c: c['lower'] + (mp.mpf(c['upper']) - c['lower']) / (1 + 1 / above(y, c))),
     'UNIT': each(lambda y, c: logistic(y)),
     'AFFINE': each(lambda y, c: c['offset'] + mp.mpf(c['multiplier']) * y),
     'ORDERED': ordered,
@@ -165,7 +165,9 @@ def main():
                 ('POSITIVE', dict(typical=-0.5)), ('LOWER', dict(lower=2.0, typical=-3.0)),
                 ('UPPER', dict(upper=2.5, typical=0.5)), ('UPPER', dict(upper=-2.0, typical=-3.0)),
                 ('POSITIVE', dict(typical=0.5, bend=0.375)), ('UPPER', dict(upper=2.5, typical=-1.0, bend=0.75)),
-                ('ORDERED', dict(typical=0.5, bend=0.5)), ('POSITIVE_ORDERED', dict(typical=-2.0))]
+                ('ORDERED', dict(typical=0.5, bend=0.5)), ('POSITIVE_ORDERED', dict(typical=-2.0)),
+                ('INTERVAL', dict(upper=100.0, typical=0.05, bend=0.25)),
+                ('INTERVAL', dict(lower=-1.0, upper=3.0, typical=-0.5))]
     for kind, given in settings:
         for n in (1, 2, 5):
             free = n_free(kind, n)

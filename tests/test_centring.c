@@ -1987,6 +1987,41 @@ static void check_bend(void)
           longest[2]);
 }
 
+/* A scale with a uniform prior lies near the lower bound of an interval, and its odds are scored; those of a
+   correlation are not. */
+static double odds_density(const double *x, double *g, void *data)                   /* tau, rho, noise */
+{
+    (void)data;
+    return gpumc_half_normal_lpdf(x[0], 1, &g[0], NULL) + gpumc_normal_lpdf(x[1], 0.3, 0.2, &g[1], NULL, NULL)
+           + gpumc_gamma_lpdf(x[2], 9, 3, &g[2], NULL, NULL);
+}
+static void check_odds(void)
+{
+    static const gpumc_param params[] = { { .name = "tau", .kind = GPUMC_INTERVAL, .upper = 50 },
+        { .name = "rho", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 1 },
+        { .name = "noise", .kind = GPUMC_POSITIVE } };
+    const gpumc_model model = { .params = params, .n_params = 3, .log_density = odds_density };
+    for (int seed = 1; seed <= 4; seed++) {
+        const gpumc_sample_options o = { .seed = (uint64_t)seed, .save_unconstrained = 1 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK && fit.n_warnings == 0, "%s", fit.message);
+        const gpumc_summary tau = gpumc_summarise(&fit, 0), rho = gpumc_summarise(&fit, 1);
+        CHECK(fit.typical[0] != 0 && fit.typical[1] == 0, "typical %g, %g", fit.typical[0], fit.typical[1]);
+        CHECK(fabs(tau.mean - 0.7978845608) < 4.5 * tau.mcse && tau.ess_bulk > 1000, "tau %g, mcse %g, ess %g",
+              tau.mean, tau.mcse, tau.ess_bulk);
+        CHECK(fabs(rho.mean - 0.2998254254) < 4.5 * rho.mcse, "rho %g, mcse %g", rho.mean, rho.mcse);
+        size_t wrong = 0;
+        for (size_t i = 0; i < 4000; i++) {            /* what is kept is by the kind: a logit, and its Jacobian */
+            const double *x = fit.draws + 3 * i, *q = fit.unconstrained + 3 * i, p = x[0] / 50, v = (x[1] + 1) / 2;
+            double g[3];
+            const double lp = odds_density(x, g, NULL) + log(50 * p * (1 - p)) + log(2 * v * (1 - v)) + log(x[2]);
+            wrong += !(fabs(q[0] - log(p / (1 - p))) < 1e-9 && fabs(fit.stats[i].lp - lp) < 1e-9);
+        }
+        CHECK(wrong == 0, "%d of 4000 draws", (int)wrong);
+        gpumc_free(&fit);
+    }
+}
+
 /* Gaps between normals may be next to nothing, and by logarithms trees diverged in two runs of three. Means are
    those of order statistics; chance fails one of them in one of 300 sets of seeds. */
 static double ordered_density(const double *x, double *g, void *data)
@@ -2134,6 +2169,7 @@ int main(void)
     check_scores();
     check_mirror();
     check_bend();
+    check_odds();
     check_ordered();
     check_many();
     check_score_trial();

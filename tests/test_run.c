@@ -1031,6 +1031,10 @@ static double long_tail(const double *x, double *g, void *data)
     g[1] -= t->sign * x[1];
     if (t->power == 0)
         return gpumc_half_cauchy_lpdf(x[0], 1, &g[0], NULL) - t->sign * 0.5 * x[1] * x[1];
+    if (t->power < 0) {                                                 /* proper but for its lower end */
+        g[0] -= 1 / x[0] + x[0];
+        return -log(x[0]) - 0.5 * x[0] * x[0] - 0.5 * x[1] * x[1];
+    }
     g[0] -= t->power / (1 + x[0]);
     return -t->power * log1p(x[0]) - t->sign * 0.5 * x[1] * x[1];
 }
@@ -1038,7 +1042,8 @@ static void check_long_tails(void)
 {
     static const gpumc_param pair[] = { { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "mu" } };
     static const struct { tail of; const char *says; } cases[] = {
-        { { 1.15, 1 }, "hold tau: its upper tail" }, { { 0, 1 }, NULL }, { { 0, -1 }, "hold mu: " } };
+        { { 1.15, 1 }, "hold tau: its upper tail" }, { { 0, 1 }, NULL }, { { 0, -1 }, "hold mu: " },
+        { { -1, 1 }, "hold tau: its draws span nine orders of magnitude or more, towards zero" } };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         tail t = cases[k].of;
         const gpumc_model m = { .name = "tails", .params = pair, .n_params = 2, .log_density = long_tail,

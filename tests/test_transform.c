@@ -33,6 +33,8 @@ static const gpumc_transform kinds[] = {
     { .kind = GPUMC_UPPER, .upper = 4, .typical = -2, .bend = 0.8 },
     { .kind = GPUMC_INTERVAL, .lower = -2, .upper = 3 },
     { .kind = GPUMC_INTERVAL, .lower = -1e6, .upper = 0 },
+    { .kind = GPUMC_INTERVAL, .upper = 50, .typical = 0.1, .bend = 0.3 },
+    { .kind = GPUMC_INTERVAL, .lower = -2, .upper = 3, .typical = -0.3 },
     { .kind = GPUMC_UNIT },
     { .kind = GPUMC_AFFINE, .offset = -3, .multiplier = 0.25 },
     { .kind = GPUMC_ORDERED },
