@@ -9,21 +9,21 @@
    Run:    ./eight_schools                      (./eight_schools help lists the arguments)
    Output: (times differ from run to run, last digits between compilers)
 
-   eight_schools: 4 chains x 1000 draws after 130 of warm-up, 0.01 s
+   eight_schools: 4 chains x 1000 draws after 180 of warm-up, 0.01 s
    step size 2.04, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 6 %, variance to metric 1.06
+   sampler HMC: nearly normal: gradients within 5 %, variance to metric 1.16
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.417      0.050      3.354     -1.170      4.468      9.938      4438      3112   1.001
-   tau           3.606      0.048      3.191      0.249      2.735      9.967      4390      3164   1.001
-   theta[1]      6.247      0.091      5.725     -1.372      5.660     16.090      4169      3080   1.000
-   theta[2]      4.899      0.074      4.822     -2.941      4.930     12.756      4314      3499   1.001
-   theta[3]      3.880      0.084      5.238     -4.927      4.192     11.856      4090      3302   1.001
-   theta[4]      4.764      0.076      4.786     -2.729      4.643     12.343      4097      3146   1.000
-   theta[5]      3.638      0.080      4.787     -4.991      3.906     10.949      3569      2727   1.000
-   theta[6]      4.110      0.076      4.843     -3.953      4.319     11.642      4198      3281   1.000
-   theta[7]      6.389      0.079      4.917     -0.890      5.995     15.251      3838      3775   1.000
-   theta[8]      4.895      0.087      5.277     -3.356      4.832     13.271      4076      3113   1.001
-   gradients=5386 divergences=0 warmup_s=0.0033 sampling_s=0.0030
+   mu            4.374      0.049      3.333     -1.173      4.408      9.850      4575      3434   1.002
+   tau           3.578      0.048      3.147      0.254      2.739      9.906      4421      3341   1.000
+   theta[1]      6.215      0.089      5.694     -1.320      5.593     16.461      4274      3382   1.001
+   theta[2]      4.881      0.077      4.834     -2.984      4.903     12.749      4141      3080   1.000
+   theta[3]      3.871      0.079      5.175     -4.943      4.122     11.887      4295      3451   1.000
+   theta[4]      4.754      0.073      4.783     -2.752      4.653     12.456      4343      3646   1.002
+   theta[5]      3.587      0.075      4.750     -4.861      3.884     10.822      4008      3283   1.000
+   theta[6]      4.048      0.074      4.864     -4.135      4.300     11.632      4371      3457   1.000
+   theta[7]      6.327      0.083      4.926     -0.929      5.886     15.316      3628      3329   1.002
+   theta[8]      4.799      0.080      5.206     -3.427      4.730     12.957      4277      3544   1.001
+   gradients=6240 divergences=0 warmup_s=0.0033 sampling_s=0.0030
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */
