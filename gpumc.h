@@ -5215,7 +5215,7 @@ GPUMC_FN double gpumc__within(double x, double least, double greatest)
                  log |J| = sum log w + log p + log(1 - p) = sum log w - |q| - 2 log(1 + e^-|q|)
                  q = log(x - lower) - log(upper - x)
                  dq = (x - lower) (upper - x) / w dx + ((upper - x) - (x - lower)) / w
-                 Of odds p / (1 - p) = y that are scored, q has another meaning: log |J| has log dy / dq for q
+                 Where the odds y = p / (1 - p) are scored: log |J| = sum log w + log dy / dq - 2 log(1 + y)
    affine        x = offset + multiplier q                log |J| = n log |multiplier|
                  dq = multiplier dx                                                                     */
 
@@ -5410,9 +5410,9 @@ static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const
         }
         for (size_t i = 0; i < n; i++) {
             const gpumc__shape f = gpumc__shape_of(c, i);
+            if (f.typical == 0) continue;
             const double odds = (x[i] - r.lower) / (r.upper - x[i]), rest = 1 / (1 + odds);
-            if (f.typical != 0)
-                dq[i] = gpumc__shape_pull(f, q[i], odds, r.width * dx[i] * rest * rest - 2 * rest);
+            dq[i] = gpumc__shape_pull(f, q[i], odds, r.width * dx[i] * rest * rest - 2 * rest);
         }
         break;
     default:
