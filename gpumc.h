@@ -5358,8 +5358,9 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
             const gpumc__shape f = gpumc__shape_of(c, i);
             if (f.typical == 0) continue;
             double odds;
-            log_jacobian += gpumc_fabs(q[i]) + 2 * gpumc_log1p(gpumc__exp(-gpumc_fabs(q[i])));
-            log_jacobian += gpumc__shape_map(f, q[i], &odds) - 2 * gpumc_log1p(odds);
+            log_jacobian += gpumc__shape_map(f, q[i], &odds);
+            log_jacobian += gpumc_fabs(q[i]) + 2 * gpumc_log1p(gpumc__exp(-gpumc_fabs(q[i])))
+                            - 2 * gpumc_log1p(odds);
             x[i] = gpumc__within(odds < 1 ? r.lower + r.width * (odds / (1 + odds))
                                           : r.upper - r.width / (1 + odds), r.least, r.greatest);
         }
@@ -16512,13 +16513,26 @@ static double gpumc__count_off(const gpumc_fit *f, double low, double high, doub
     return n;
 }
 
+static int gpumc__has_swung(const gpumc_fit *f)
+{ return f->sampler == GPUMC_SAMPLER_HMC && f->metric.spring != 0; }
+
+/* From where on a draw's gradient is off the normal's, squared. */
+static double gpumc__stray_limit(const gpumc_fit *f)
+{
+    double mean = 0, n = 0;
+    for (size_t c = 0; c < f->n_chains; c++)
+        for (size_t i = 0; i < f->n_draws; i++)
+            mean += (f->stats[c * f->draw_capacity + i].fisher_residual - mean) / ++n;
+    return 4 + 3 * mean;
+}
+
 /* HMC on its spring hardly enters a lump beside the bulk and hardly leaves it: draws where the gradient is
    off the normal's by more than 2, and by more than others are, in few stays. Chance makes them singly, a
    rough posterior makes many. Slow chains stay as long where it is nearly as far off: in the three times as
    many draws, at most a tenth of all, that come next. Next to a lump comes the bulk. */
 static void gpumc__review_strays(gpumc__review *v)
 {
-    const double limit = 4 + 3 * v->residual / v->draws;
+    const double limit = gpumc__stray_limit(v->fit);
     const double strays = gpumc__count_off(v->fit, limit, GPUMC_INF, &v->stays);
     const double few = (v->stays > 20 ? 4 : 1.5) * v->stays, wanted = fmin(3 * strays, 0.1 * v->draws);
     double stays;
@@ -16652,8 +16666,8 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     return done;
 }
 
-/* Makes all checks and appends what they found to fit->warnings. */
-static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
+/* Makes all checks and appends what they found to fit->warnings; strays in tails are known to be no lump. */
+static gpumc_status gpumc__collect_warnings(gpumc_fit *fit, int tails)
 {
     gpumc__review v;
     memset(&v, 0, sizeof v);
@@ -16661,7 +16675,7 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
     if (!gpumc__open_series(&v.sheet, gpumc_fit_series(fit, 0), &fit->allocator))
         return v.sheet.flags & GPUMC_FLAG_MEMORY ? GPUMC_ERROR_MEMORY : GPUMC_OK;
     for (size_t c = 0; fit->stats && c < fit->n_chains; c++) gpumc__review_chain(&v, c);
-    if (fit->stats && fit->metric.spring && fit->sampler == GPUMC_SAMPLER_HMC) gpumc__review_strays(&v);
+    if (fit->stats && !tails && gpumc__has_swung(fit)) gpumc__review_strays(&v);
     for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
         for (size_t k = 0; b->group == GPUMC_GENERATED && k < b->size; k++)
             gpumc__review_column(&v, b, b->offset + k);
@@ -18811,7 +18825,7 @@ static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
         f->n_divergent = 0;
         for (size_t i = 0; i < f->n_chains * f->n_draws; i++) f->n_divergent += f->stats[i].divergent;
     }
-    if (!status && (gpumc__merge_warnings(m, n) != GPUMC_OK || gpumc__collect_warnings(f) != GPUMC_OK))
+    if (!status && (gpumc__merge_warnings(m, n) != GPUMC_OK || gpumc__collect_warnings(f, 0) != GPUMC_OK))
         status = gpumc__fail(m->error, GPUMC_ERROR_MEMORY, "out of memory for warnings");
     if (!status && longest > (double)f->n_draws)
         gpumc__fail(m->error, GPUMC_OK, "note: chains were cut to %.0f draws, the length of the shortest; "
@@ -21497,6 +21511,70 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
                        found < all.n ? "along " : "in all directions", found < all.n ? name : "");
 }
 
+/* Whether a draw lies in a tail: along the coordinate in which its gradient is most off the normal's the
+   density rises towards the centre without a valley, and does not rise beyond. */
+static int gpumc__in_tail(gpumc__run *r, const double *draw)
+{
+    enum { STEPS = 16 };
+    const gpumc_layout *l = r->layout;
+    const gpumc_metric *m = &r->adapt->shared;
+    double *q = r->chains[0].nuts->scratch, *grad = r->chains[0].nuts->x, *work = r->chains[0].work;
+    double most_off = 0, sd = 0;
+    size_t i = 0;
+    if (gpumc_model_unconstrain(l, draw, q, work, NULL) != GPUMC_OK) return 0;
+    const double lp = gpumc_model_eval(l, q, grad, work);
+    for (size_t k = 0; k < m->dim; k++) {
+        const double unit = sqrt(gpumc__metric_variance(m, k));
+        const double off = fabs((q[k] - m->mean[k]) / unit + unit * grad[k]);
+        if (!(off > most_off)) continue;
+        most_off = off;
+        sd = unit;
+        i = k;
+    }
+    const double from = q[i], way = from - m->mean[i];
+    double most = lp, least = lp;
+    r->fit->sampling_gradients += 1 + 2 * STEPS;
+    for (int k = 1; k <= STEPS; k++) {
+        q[i] = from - way * k / STEPS;
+        const double inward = gpumc_model_eval(l, q, grad, work);
+        if (!(inward > most - 0.5) && most < lp + 2) return 0;
+        most = fmax(most, inward);
+    }
+    for (int k = 1; k <= STEPS && most > lp + 2; k++) {
+        q[i] = from + (way < 0 ? -0.5 : 0.5) * k * sd;
+        const double outward = gpumc_model_eval(l, q, grad, work);
+        if (outward > least + 0.5) return 0;
+        least = fmin(least, outward);
+    }
+    return most > lp + 2;
+}
+
+/* The fit's warnings. HMC strays into lumps, and into tails, for a short time each: of a dozen stays the first
+   draw is looked at. */
+static gpumc_status gpumc__judge_draws(gpumc__run *r, int finished)
+{
+    gpumc_fit *f = r->fit;
+    const size_t before = f->n_warnings;
+    int tails = finished && f->stats && gpumc__has_swung(f) && r->adapt->shared.mean, held = 0;
+    const gpumc_status status = gpumc__collect_warnings(f, 0);
+    for (size_t i = before; i < f->n_warnings; i++) held |= f->warnings[i].code == GPUMC_W_HELD;
+    if (!held || !tails || status != GPUMC_OK) return status;
+    double stays;
+    const double limit = gpumc__stray_limit(f), strays = gpumc__count_off(f, limit, GPUMC_INF, &stays);
+    if (!(strays > 0 && strays <= 3 * stays)) return GPUMC_OK;
+    const size_t every = (size_t)stays / 12 + 1;
+    size_t stay = 0;
+    for (size_t c = 0; c < f->n_chains; c++)
+        for (size_t i = 0, was = 0, is; i < f->n_draws && tails; i++, was = is) {
+            const size_t place = c * f->draw_capacity + i;
+            is = f->stats[place].fisher_residual > limit;
+            if (is && !was && stay++ % every == 0) tails = gpumc__in_tail(r, f->draws + place * f->n_columns);
+        }
+    if (!tails) return GPUMC_OK;
+    f->n_warnings = before;
+    return gpumc__collect_warnings(f, 1);
+}
+
 static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
 {
     gpumc_fit *f = r->fit;
@@ -21512,7 +21590,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
                              p->written.text);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(f, &a->restarts[i]);
     if (status == GPUMC_OK && f->draws) {
-        status = gpumc__collect_warnings(f);
+        status = gpumc__judge_draws(r, finished);
         if (status == GPUMC_OK && finished) status = gpumc__warn_of_unseen(r);
     } else if (status == GPUMC_OK && f->n_divergent > 0)
         status = gpumc__warn(f, GPUMC_W_DIVERGENT, 0, (double)f->n_divergent, "%.0f draws diverged: "

@@ -318,7 +318,7 @@ static void fill(hand *h, size_t n_chains, size_t n_draws, uint64_t seed)
     }
 }
 
-static void warn_of(hand *h) { gpumc__collect_warnings(&h->fit); }
+static void warn_of(hand *h) { gpumc__collect_warnings(&h->fit, 0); }
 
 static void release(hand *h)
 {
