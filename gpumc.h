@@ -21515,7 +21515,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
    density rises towards the centre without a valley, and does not rise beyond. */
 static int gpumc__in_tail(gpumc__run *r, const double *draw)
 {
-    enum { STEPS = 16 };
+    const int n_steps = 16;
     const gpumc_layout *l = r->layout;
     const gpumc_metric *m = &r->adapt->shared;
     double *q = r->chains[0].nuts->scratch, *grad = r->chains[0].nuts->x, *work = r->chains[0].work;
@@ -21533,14 +21533,14 @@ static int gpumc__in_tail(gpumc__run *r, const double *draw)
     }
     const double from = q[i], way = from - m->mean[i];
     double most = lp, least = lp;
-    r->fit->sampling_gradients += 1 + 2 * STEPS;
-    for (int k = 1; k <= STEPS; k++) {
-        q[i] = from - way * k / STEPS;
+    r->fit->sampling_gradients += 1 + 2 * (uint64_t)n_steps;
+    for (int k = 1; k <= n_steps; k++) {
+        q[i] = from - way * k / n_steps;
         const double inward = gpumc_model_eval(l, q, grad, work);
         if (!(inward > most - 0.5) && most < lp + 2) return 0;
         most = fmax(most, inward);
     }
-    for (int k = 1; k <= STEPS && most > lp + 2; k++) {
+    for (int k = 1; k <= n_steps && most > lp + 2; k++) {
         q[i] = from + (way < 0 ? -0.5 : 0.5) * k * sd;
         const double outward = gpumc_model_eval(l, q, grad, work);
         if (outward > least + 0.5) return 0;
