@@ -21549,7 +21549,7 @@ static int gpumc__in_tail(gpumc__run *r, const double *draw)
     return most > lp + 2;
 }
 
-/* The fit's warnings. HMC strays into lumps, and into tails, for a short time each: of a dozen stays the first
+/* The fit's warnings. HMC strays into lumps, and for a short time each into tails: of a dozen stays the first
    draw is looked at. */
 static gpumc_status gpumc__judge_draws(gpumc__run *r, int finished)
 {
