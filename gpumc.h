@@ -21511,6 +21511,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
                        found < all.n ? "along " : "in all directions", found < all.n ? name : "");
 }
 
+/* ---- the warnings of a run ------------------------------------------------------------------------ */
 /* Whether a draw lies in a tail: along the coordinate in which its gradient is most off the normal's the
    density rises towards the centre without a valley, and does not rise beyond. */
 static int gpumc__in_tail(gpumc__run *r, const double *draw)
