@@ -172,7 +172,7 @@
                     missing, or a sign is wrong
        RESTARTED    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
                     several modes this hides one: compare with keep_stuck_chains. A note where the place that
-                    it left has next to none of the mass
+                    it left has next to none of the mass, or leads to the draws
        NOT_MIXED    the chains had not met when warm-up ended
        STUCK, ACCEPT, METRIC   steps are too long or too short, or of one length where scales vary
        CONSTANT, NOT_FINITE, FEW_CHAINS, FEW_DRAWS, CHECKPOINT   what the diagnostics lack, or a file
@@ -12875,6 +12875,7 @@ struct gpumc_adapt {
     double middles[GPUMC__MOST_SHARED];
     gpumc_team *team;                        /* or NULL; model_work has room for each of its members */
     double *model_work;
+    double *left;                            /* where chains were restarted: natural values, a row each */
     double *pairs;                           /* of one coordinate, 2 a kept draw, twice */
     double *units;                           /* of every unit, and part: see gpumc__adapt_units */
 };
@@ -13033,6 +13034,8 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.basis = gpumc__take_doubles(arena, gpumc__size_mul(n_basis, dim));
     plan.matrices = gpumc__take_doubles(arena, gpumc__larger(gpumc__size_mul(4 * side + 5, side), of_blocks));
     plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
+    plan.left = gpumc__take_doubles(arena, gpumc__size_mul(GPUMC__MAX_RESTARTS,
+                                                           layout ? layout->n_natural : 0));
     plan.slopes = gpumc__take_doubles(arena, gpumc__size_mul(layout ? layout->n_shared : 0, dim));
     plan.pairs = gpumc__take_doubles(arena, gpumc__size_mul(4, layout ? plan.capacity : 0));
     plan.units = gpumc__take_doubles(arena, gpumc__size_mul(3 * GPUMC__CENTRING_PARTS, n_units));
@@ -15163,6 +15166,7 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
 /* Puts every chain that lags behind onto a draw of the best one, and remembers that for the report. */
 static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
+    const gpumc_layout *l = a->layout;
     int witnesses = 0;
     for (size_t c = 0; c < a->n_chains; c++) witnesses += a->healthy[c];
     gpumc__adapt_list(a, a->best);
@@ -15176,8 +15180,10 @@ static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
         for (size_t k = 0; k < a->n_used; k++)
             if (gpumc_rng_below(&rng, k + 1) == 0) source = a->used[k];
         for (size_t k = 0; k < a->n_kept; k++) if (a->owner[k] == c) a->owner[k] = (uint32_t)a->n_chains;
+        const size_t k = gpumc__smaller(a->n_restarts++, GPUMC__MAX_RESTARTS - 1);
+        a->restarts[k] = restart;
+        if (l) gpumc_model_natural(l, gpumc_nuts_draw(chains[c]), a->left + k * l->n_natural, a->model_work);
         gpumc__nuts_move(chains[c], a->q + source * a->dim, a->lp[source], a->g + source * a->dim);
-        a->restarts[gpumc__smaller(a->n_restarts++, GPUMC__MAX_RESTARTS - 1)] = restart;
         a->healthy[c] = 1;
     }
 }
@@ -20161,7 +20167,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 11    /* to be raised when what is carried, or what it means, changes */
+#define GPUMC__CHECKPOINT_FORMAT 12    /* to be raised when what is carried, or what it means, changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -20241,6 +20247,8 @@ static void gpumc__carry_adapt(gpumc__carrier *k, gpumc_adapt *a)
     gpumc__carry(k, a->owner, a->n_kept * sizeof *a->owner);
     gpumc__carry(k, a->healthy, chains);
     gpumc__carry(k, a->trials, chains * sizeof *a->trials);
+    gpumc__carry_rows(k, a->left, (a->layout ? a->layout->n_natural : 0) * sizeof *a->left, 0,
+                      gpumc__smaller(a->n_restarts, GPUMC__MAX_RESTARTS));
 }
 
 /* With the rows it has filled, in warm-up or since. */
@@ -21199,18 +21207,6 @@ static void gpumc__finish_fit(gpumc__run *r)
     memcpy(f->sampler_reason, a->reason, sizeof f->sampler_reason);
 }
 
-/* A mere note where half of the chains agree on the best, and the place left has next to none of the mass. */
-static gpumc_status gpumc__warn_of_restart(gpumc_fit *f, const gpumc__restart *r)
-{
-    const int note = r->mass < gpumc__no_mass(f->n_free) && 2 * r->witnesses >= (int)f->n_chains;
-    return gpumc__warn(f, GPUMC_W_RESTARTED, note, (double)r->chain, "chain %.0f lagged at log density %.4g "
-                       "in warm-up iteration %.0f and was restarted from chain %.0f at %.4g: %s",
-                       (double)(r->chain + 1), r->level, (double)r->iteration, (double)(r->source + 1),
-                       r->healthy_level, note ? "it was far off, or in a region of next to no mass"
-                       : "mostly slow from a far start (init, init_radius), but a second mode would be "
-                         "hidden by this (option keep_stuck_chains)");
-}
-
 /* The last warning goes before all others: it may be why there are others. */
 static void gpumc__say_first(gpumc_fit *f)
 {
@@ -21511,6 +21507,80 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
                        found < all.n ? "along " : "in all directions", found < all.n ? name : "");
 }
 
+/* ---- where chains were left ---------------------------------------------------------------------- */
+/* A few more draws by trees, in shorter steps after divergences; returns whether they lie about the centre as
+   the fit's do. level: their mean log density. */
+enum { GPUMC__A_FEW = 20, GPUMC__STANDSTILLS = 3 };
+static int gpumc__few_more(gpumc__run *r, gpumc_nuts *s, uint64_t until, double *level)
+{
+    gpumc_fit *f = r->fit;
+    const gpumc_metric *m = s->metric;
+    const size_t n = s->dim;
+    double *grad = r->adapt->moments, *mean = grad + n, square = 0;
+    int n_draws = 0, is_here;
+    *level = 0;
+    memset(mean, 0, n * sizeof *mean);
+    while (n_draws < GPUMC__A_FEW && f->sampling_gradients < until) {
+        const double lp = gpumc_model_eval(r->layout, gpumc_nuts_ask(s), grad, r->chains[0].work);
+        f->sampling_gradients++;
+        if (!gpumc_nuts_tell(s, lp, grad)) continue;
+        gpumc_nuts_set_step_size(s, s->stats.divergent ? s->step_size / 2
+                                    : fmin(1.2 * s->step_size, f->tree_step_size));
+        for (size_t i = 0; i < n; i++) {
+            const double z = (gpumc_nuts_draw(s)[i] - m->mean[i]) / sqrt(gpumc__metric_variance(m, i));
+            mean[i] += z / GPUMC__A_FEW;
+            square += z * z / GPUMC__A_FEW;
+        }
+        *level += s->current->lp / GPUMC__A_FEW;
+        n_draws++;
+    }
+    is_here = n_draws == GPUMC__A_FEW && square < (double)n + 4 * sqrt(2 * (double)n);
+    for (size_t i = 0; i < n; i++) is_here &= fabs(mean[i]) < 3;
+    return is_here;
+}
+
+/* Whether trees come to the draws from where a chain was left; in a second mode they come to a standstill. */
+static int gpumc__leads(gpumc__run *r, size_t restart, uint64_t until)
+{
+    const gpumc_fit *f = r->fit;
+    const gpumc_layout *l = r->layout;
+    const int depth = r->options->max_treedepth;
+    const size_t n = l->n_free, bytes = gpumc_nuts_bytes(n, depth);
+    const double *left = r->adapt->left + restart * l->n_natural;
+    double *q = r->adapt->moments, highest = -GPUMC_INF, level;
+    void *memory = gpumc__allocate(&f->allocator, bytes);
+    gpumc_nuts *s = NULL;
+    int leads = 0, standstills = 0;
+    if (memory && gpumc_model_unconstrain(l, left, q, r->chains[0].work, NULL) == GPUMC_OK)
+        s = gpumc_nuts_init(memory, bytes, n, depth, &r->adapt->shared, f->tree_step_size, r->options->seed,
+                            ~(uint32_t)restart, q, NULL);
+    while (s && !leads && standstills < GPUMC__STANDSTILLS && f->sampling_gradients < until) {
+        leads = gpumc__few_more(r, s, until, &level);
+        standstills = level > highest + sqrt((double)n) ? 0 : standstills + 1;
+        highest = fmax(highest, level);
+    }
+    gpumc__release(&f->allocator, memory);
+    return leads;
+}
+
+/* A mere note where half of the chains agree on the best and the place left has next to none of the mass, or
+   where it is known to lead to the draws. */
+static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, uint64_t until)
+{
+    gpumc_fit *f = r->fit;
+    const gpumc__restart *left = &r->adapt->restarts[restart];
+    const int is_far = left->mass < gpumc__no_mass(f->n_free) && 2 * left->witnesses >= (int)f->n_chains;
+    const int leads = !is_far && gpumc__leads(r, restart, until);
+    return gpumc__warn(f, GPUMC_W_RESTARTED, is_far || leads, (double)left->chain, "chain %.0f lagged at log "
+                       "density %.4g in warm-up iteration %.0f and was restarted from chain %.0f at %.4g: %s",
+                       (double)(left->chain + 1), left->level, (double)left->iteration,
+                       (double)(left->source + 1), left->healthy_level,
+                       is_far ? "it was far off, or in a region of next to no mass"
+                       : leads ? "it was slow, for trees have come from there to the draws since"
+                       : "mostly slow from a far start (init, init_radius), but a second mode would be "
+                         "hidden by this (option keep_stuck_chains)");
+}
+
 /* ---- the warnings of a run ------------------------------------------------------------------------ */
 /* Whether a draw lies in a tail: along the coordinate in which its gradient is most off the normal's the
    density rises towards the centre without a valley, and does not rise beyond. */
@@ -21581,6 +21651,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
     gpumc_fit *f = r->fit;
     const gpumc_adapt *a = r->adapt;
     const size_t n = a->n_restarts < GPUMC__MAX_RESTARTS ? a->n_restarts : GPUMC__MAX_RESTARTS;
+    const uint64_t until = f->sampling_gradients + (finished ? f->warmup_gradients : 0);
     const gpumc__checkpoint *p = r->checkpoint;
     gpumc_status status = GPUMC_OK;
     if (p->read.status != GPUMC_OK)
@@ -21589,7 +21660,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
     if (p->written.status != GPUMC_OK && status == GPUMC_OK)
         status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "the last checkpoint failed: %.200s",
                              p->written.text);
-    for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(f, &a->restarts[i]);
+    for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(r, i, until);
     if (status == GPUMC_OK && f->draws) {
         status = gpumc__judge_draws(r, finished);
         if (status == GPUMC_OK && finished) status = gpumc__warn_of_unseen(r);

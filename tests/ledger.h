@@ -1,5 +1,5 @@
-/* An allocator that counts, and refuses the call of a given number, or that and all later ones. To be included
-   after gpumc.h. */
+/* An allocator that counts, hands out blocks full of NaN, and refuses the call of a given number, or that and all
+   later ones. To be included after gpumc.h. */
 #ifndef LEDGER_H
 #define LEDGER_H
 
@@ -21,6 +21,7 @@ static void *ledger_allocate(size_t bytes, void *user)
     l->live++;
     l->bytes += bytes;
     if (l->bytes > l->most) l->most = l->bytes;
+    memset((char *)block + LEDGER_HEAD, 0xff, bytes);
     return (char *)block + LEDGER_HEAD;
 }
 

@@ -250,8 +250,9 @@ static void arm(size_t after)
 static size_t run_in_pieces(const gpumc_model *m, gpumc_sample_options o, size_t piece, int random,
                             gpumc_fit *fit)
 {
+    static ledger l;
     const gpumc_sample_options later = { .stop = &stop, .threads = 1, .on_draw = o.on_draw,
-                                         .draw_user = o.draw_user };
+                                         .draw_user = o.draw_user, .allocator = ledger_allocator(&l) };
     gpumc_status status;
     size_t n = 1;
     o.checkpoint = path;
@@ -364,6 +365,29 @@ static void check_lines(void)
     gpumc_sample_options o = small;
     o.num_warmup = 200;
     check_pieces("blocks that data know together", &m, o, 1000, 1);
+}
+
+/* A narrow ridge, along which all chains but one start far away: from where they are left trees go on at the end. */
+enum { RIDGE = 6 };
+static double ridge_density(const double *x, double *g, void *data)
+{
+    double lp = gpumc_normal_lpdf(x[0], 0, 1, &g[0], NULL, NULL);
+    (void)data;
+    count_point(x[0]);
+    for (int i = 1; i < RIDGE; i++) lp += gpumc_normal_lpdf(x[i], x[i - 1], 0.01, &g[i], &g[i - 1], NULL);
+    return lp;
+}
+static void check_places_left(void)
+{
+    double init[3 * RIDGE];
+    for (int i = 0; i < 3 * RIDGE; i++) init[i] = i / RIDGE == 1 ? 0 : 100;
+    const gpumc_param x = { .name = "x", .size = RIDGE, .init = init, .n_inits = 3 };
+    const gpumc_model m = { .params = &x, .n_params = 1, .log_density = ridge_density };
+    gpumc_fit fit;
+    CHECK(gpumc_sample(&m, &small, &fit) == GPUMC_OK && fit.n_restarted == 2 && fit.n_warnings > 1, "%s", fit.message);
+    CHECK(strstr(fit.warnings->text, "it was slow"), "%s", fit.warnings->text);
+    gpumc_free(&fit);
+    check_pieces("where chains were left", &m, small, 200, 1);
 }
 
 /* A lump beside the bulk: trees draw again what HMC drew, and may be stopped at any point of that. */
@@ -982,6 +1006,7 @@ int main(void)
     check_noise();
     check_slopes();
     check_lines();
+    check_places_left();
     check_again();
     check_guide();
     check_options();

@@ -581,6 +581,37 @@ static void check_modes(void)
     }
 }
 
+/* Three of four chains start far along a narrow ridge, or in a lesser mode, and are moved to the fourth: the fit
+   notes what leads to the draws, and warns of what does not. */
+enum { RIDGE = 10 };
+static double ridge(const double *x, double *g, void *data)
+{
+    double lp = gpumc_normal_lpdf(x[0], 0, 1, &g[0], NULL, NULL);
+    (void)data;
+    for (int i = 1; i < RIDGE; i++) lp += gpumc_normal_lpdf(x[i], x[i - 1], 0.01, &g[i], &g[i - 1], NULL);
+    return lp;
+}
+static void check_places_left(void)
+{
+    for (int mode = 0; mode <= 1; mode++)
+        for (uint64_t seed = 1; seed <= 8; seed++) {
+            double init[4 * RIDGE], less = -60;
+            for (int i = 0; i < 4 * RIDGE; i++)
+                init[i] = i / RIDGE == 1 ? (mode ? -20 : 0) : mode ? 20 + 0.1 * i : 100;
+            const gpumc_param x = { .name = "x", .size = RIDGE, .init = init, .n_inits = 4 };
+            const gpumc_model m = { .params = &x, .n_params = 1, .log_density = mode ? two_modes : ridge,
+                                    .data = &less };
+            const gpumc_sample_options o = { .seed = seed };
+            gpumc_fit fit;
+            CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_restarted == 3, "%d %s", mode, fit.message);
+            CHECK(fit.n_warnings == 3, "mode %d, seed %d: %d warnings", mode, (int)seed, (int)fit.n_warnings);
+            for (size_t k = 0; k < fit.n_warnings; k++)
+                CHECK(fit.warnings[k].code == GPUMC_W_RESTARTED && fit.warnings[k].note == !mode
+                      && (!strstr(fit.warnings[k].text, "it was slow")) == mode, "%s", fit.warnings[k].text);
+            gpumc_free(&fit);
+        }
+}
+
 /* A Poisson regression on ages of 20 to 80, from starts where rates are e^160: no seed is refused or warned
    of. */
 enum { AGES = 200 };
@@ -1163,6 +1194,7 @@ int main(void)
     check_uncounted();
     check_lists_of_one();
     check_modes();
+    check_places_left();
     check_batch();
     check_generated();
     check_by_kinds();
