@@ -14605,7 +14605,8 @@ static size_t gpumc__adapt_unbundle(gpumc_adapt *a, gpumc_nuts *const *chains)
    where its tail is long, else one with the tail of a normal, bent where the bulk lies away from the bound.
    Which is best shows in Var q Var g, 1 for a normal and more for everything else, its excess: but for what
    is said below, a map must gain a tenth to be changed for. Coordinates that are narrow and normal enough as
-   they are cost one pass. Few: of a block of at most 20; of more the excess adds up and decides alone. */
+   they are cost one pass. Few: of at most 20 scales of other blocks, which may be small whatever the draws
+   show; what data keep from zero has a light tail there, and of more the excess adds up and decides alone. */
 #define GPUMC__SCORE_GAIN 0.9
 
 /* Pairs q, g of a coordinate, from one map to the logarithm or from that to another. */
@@ -14726,6 +14727,13 @@ static gpumc__shape gpumc__score_choice(const gpumc_adapt *a, size_t i, int few,
     return of_heavy < least && heavy.typical > 0 ? heavy : none;
 }
 
+static int gpumc__are_few_scales(const gpumc_layout *l, const gpumc__placed *p)
+{
+    int scales = 0;
+    for (size_t i = 0; i < l->n_parts; i++) scales |= l->parts[i].linked && l->parts[i].link.scale == p->at;
+    return scales && p->free_size <= 20;
+}
+
 /* Chooses the maps of distances; returns 1 when one changed. */
 static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
@@ -14734,11 +14742,11 @@ static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
     int changed = 0;
     for (size_t i = 0; l && i < l->n_parts; i++) {
         const gpumc__placed *p = &l->parts[i];
-        const int learned = !p->linked && p->param->typical == 0;
+        const int learned = !p->linked && p->param->typical == 0, few = gpumc__are_few_scales(l, p);
         for (size_t j = p->free_at; j < p->free_at + p->free_size; j++) {
             const int has = learned && gpumc__is_distance(&p->constraint, j - p->free_at);
             const int odds = p->param->kind == GPUMC_INTERVAL;
-            chosen[j] = has ? gpumc__score_choice(a, j, p->free_size <= 20, odds) : l->shapes[j];
+            chosen[j] = has ? gpumc__score_choice(a, j, few, odds) : l->shapes[j];
             changed |= chosen[j].typical != l->shapes[j].typical || chosen[j].bend != l->shapes[j].bend;
         }
     }
