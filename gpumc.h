@@ -2737,10 +2737,10 @@ typedef struct gpumc_fit {
 
 /* With initial_metric, of the model's free coordinates, warm-up starts from its variances and from step_size,
    and learns as ever. With num_warmup -1, of a model whose hierarchies are GPUMC_CENTRED (others learn
-   coordinates) and that has typical and bend from the fit, they are what the run uses: fit->metric with
-   fit->step_size and fit->sampler, or what a file has, whose step size is that of NUTS, where its metric was
-   dense or diagonal. Chains start as ever, at init or at random; none is looked after, so give an init near
-   the posterior. */
+   coordinates) and whose positive blocks, of one value each, have typical and bend from the fit, they are what
+   the run uses: fit->metric with fit->step_size and fit->sampler, or what a file has, whose step size is that
+   of NUTS, where its metric was dense or diagonal. Chains start as ever, at init or at random; none is looked
+   after, so give an init near the posterior. */
 
 /* Draws from the posterior of a model: num_chains chains on as many threads as the machine has cores.
    options may be NULL (defaults); fit receives draws, statistics and warnings, to be released by gpumc_free.
@@ -2784,7 +2784,7 @@ GPUMC_API gpumc_stat gpumc_r_hat_nested(gpumc_series s, size_t n_super);     /* 
 GPUMC_API gpumc_stat gpumc_ess_bulk(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_ess_tail(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_ess_mean(gpumc_series s);
-GPUMC_API gpumc_stat gpumc_ess_sd(gpumc_series s);
+GPUMC_API gpumc_stat gpumc_ess_sd(gpumc_series s);           /* of squared distances, as gpumc_mcse_sd */
 GPUMC_API gpumc_stat gpumc_ess_quantile(gpumc_series s, double p);
 GPUMC_API gpumc_stat gpumc_mcse_mean(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_mcse_sd(gpumc_series s);
@@ -11012,7 +11012,10 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
         && !o->quantile)
         return GPUMC__BAD_PARAM(error, g->name, "between bounds without a link the population must end "
                                 "there: gpumc_population_truncated_normal, or a leaf");
-    if (b->quantile_form ? !b->law.quantile || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
+    if (b->quantile_form && !b->law.quantile)
+        return GPUMC__BAD_PARAM(error, g->name, "quantile_form = 1, but this population has no quantile "
+                                "function: give one, or leave the form out");
+    if (b->quantile_form ? b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
         : b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED
             && (o->quantile_form || g->centring > GPUMC_CENTRED))
         return GPUMC__BAD_PARAM(error, g->name, "between bounds without a link a block is sampled centred, "
@@ -15260,8 +15263,8 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
             gpumc__adapt_diagonal(a, &a->metrics[c]);
         }
     }
-    if (switches && !a->options.keep_stuck_chains && a->iteration * 10 >= a->options.num_warmup * 4)
-        gpumc__adapt_rescue(a, chains);
+    if (switches && !a->options.keep_stuck_chains && a->iteration * 10 >= a->options.num_warmup * 4
+        && a->iteration >= 8) gpumc__adapt_rescue(a, chains);              /* fewer draws tell no mass */
     if (restart || a->iteration == a->final_start) gpumc__adapt_restart_step(a, chains);
     if (switches) {
         gpumc__adapt_forget(a);
@@ -15981,7 +15984,7 @@ static double gpumc__fit_pareto(const double *y, size_t n, double *work, double 
 {
     const double count = (double)n, m = 30 + floor(sqrt(count)), quartile = y[(size_t)(count / 4 + 0.5) - 1];
     double largest = -GPUMC_INF, total = 0, theta = 0;
-    for (double j = 0.5; j < m && quartile > y[0]; j++) {
+    for (double j = 0.5; j < m && quartile > 0 && y[n - 1] > y[0]; j++) {
         const double t = 1 / y[n - 1] + (1 - sqrt(m / j)) / (3 * quartile);
         const double mean = gpumc__mean_log1p(y, n, t, work), l = count * (log(-t / mean) - mean - 1);
         const double fade = l > largest ? exp(largest - l) : 1, weight = l > largest ? 1 : exp(l - largest);
@@ -16669,8 +16672,9 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer num_warmup "
         "may help", accept, aim, accept > aim ? "short, which costs speed"
         : "long, or the model's guide lies too far from it, if there is one");
-    GPUMC__WARN(residual > 10, METRIC, 0, residual, "the metric does not fit: the squared Fisher residual "
-        "is %s a dimension, where 0 is perfect; scales vary over the posterior, reparameterise",
+    const int learned = fit->n_warmup > 0 && fit->metric.kind != GPUMC_METRIC_UNIT;
+    GPUMC__WARN(learned && residual > 10, METRIC, 0, residual, "the metric does not fit: the squared Fisher "
+        "residual is %s a dimension, where 0 is perfect; scales vary over the posterior, reparameterise",
         gpumc__significant(residual, 2, number));
     GPUMC__WARN(chains < 4, FEW_CHAINS, 1, chains, "%.0f chain%s", chains, chains > 1
         ? "s: R-hat is more dependable with 4"
@@ -17704,8 +17708,8 @@ GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, 
 GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error)
 {
     if (fit && (fit->metric.dim == 0 || !(fit->step_size > 0 && gpumc__is_finite(fit->step_size))))
-        return GPUMC__BAD_ARGUMENT(error, "the fit has no metric, or no step size: merged fits and runs "
-                                   "stopped in warm-up have none");
+        return GPUMC__BAD_ARGUMENT(error, "the fit has no metric, or no step size: merged fits have "
+                                   "none");
     if (fit && fit->sampler > GPUMC_SAMPLER_NUTS && !(fit->tree_step_size > 0))
         return GPUMC__BAD_ARGUMENT(error, "a run of %s without warm-up has no step size of NUTS, which files "
                                    "carry", fit->sampler == GPUMC_SAMPLER_HMC ? "HMC" : "MAMS");
@@ -18194,6 +18198,7 @@ enum {
     GPUMC__FACT_WARMUP, GPUMC__FACT_DEPTH, GPUMC__FACT_THIN, GPUMC__FACT_SAMPLER, GPUMC__FACT_METRIC,
     GPUMC__FACT_FREE, GPUMC__FACT_DIVERGENT, GPUMC__FACT_SPRING, GPUMC__FACT_WARNED, GPUMC__FACT_TARGET,
     GPUMC__FACT_STEP, GPUMC__FACT_SECONDS, GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS };
+#define GPUMC__JUDGED ((uint32_t)1 << 28)      /* among warnings: that draws were there to be warned of */
 
 static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
 {
@@ -18204,14 +18209,13 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
     uint32_t warned = 0;             /* a bit for each code: from draws alone a merge cannot find all anew */
     for (size_t i = 0; i < f->n_warnings; i++)
         if (!f->warnings[i].note) warned |= (uint32_t)1 << f->warnings[i].code;
+    if (f->draws && f->stats) warned |= GPUMC__JUDGED;
     const double facts[GPUMC__N_FACTS] = {
         (double)(digest >> 32), (double)(digest & 0xffffffff), (double)(o->seed >> 32),
         (double)(o->seed & 0xffffffff), (double)o->first_chain_id, (double)f->n_chains, (double)s->n_draws,
         (double)f->n_warmup, (double)o->max_treedepth, (double)o->thin, (double)f->sampler,
         (double)f->metric.kind, (double)f->n_free, (double)f->n_divergent, f->metric.spring ? 1.0 : 0.0,
-        (double)warned,
-        f->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(&f->metric, o->target_accept) : o->target_accept,
-        f->step_size, f->sampling_seconds, f->warmup_seconds };
+        (double)warned, o->target_accept, f->step_size, f->sampling_seconds, f->warmup_seconds };
     gpumc__put(w, "{\"%s %s\":[", merged ? "merge" : "model", f->model_name);
     for (size_t k = 0; k < GPUMC__N_FACTS; k++)
         gpumc__put_number(w, k ? "," : "", gpumc__is_finite(facts[k]) ? facts[k] : 0);
@@ -18839,7 +18843,12 @@ static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
         f->n_divergent = 0;
         for (size_t i = 0; i < f->n_chains * f->n_draws; i++) f->n_divergent += f->stats[i].divergent;
     }
-    if (!status && (gpumc__merge_warnings(m, n) != GPUMC_OK || gpumc__collect_warnings(f, 0) != GPUMC_OK))
+    int tails = 1;                           /* what strays there are the runs found to be in tails */
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t said = (uint32_t)gpumc__facts(m, i)[GPUMC__FACT_WARNED];
+        tails &= said & GPUMC__JUDGED && !(said >> GPUMC_W_HELD & 1);
+    }
+    if (!status && (gpumc__merge_warnings(m, n) != GPUMC_OK || gpumc__collect_warnings(f, tails) != GPUMC_OK))
         status = gpumc__fail(m->error, GPUMC_ERROR_MEMORY, "out of memory for warnings");
     if (!status && longest > (double)f->n_draws)
         gpumc__fail(m->error, GPUMC_OK, "note: chains were cut to %.0f draws, the length of the shortest; "
@@ -19966,8 +19975,9 @@ GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_repo
     memset(&p, 0, sizeof p);
     p.fit = *fit;
     if (options) p.options = *options;
-    if (!p.options.names) p.options.n_names = 0;
-    if (!p.options.observed) p.options.n_observed = 0;
+    const char *lone = !p.options.names != !p.options.n_names ? "names"
+        : !p.options.observed != !p.options.n_observed ? "observed" : NULL;
+    if (lone) return GPUMC__BAD_ARGUMENT(error, "%s and n_%s belong together; give both or none", lone, lone);
     gpumc_status status = gpumc__prepare_page(&p, &block, error);
     if (status == GPUMC_OK) status = gpumc__write_files(&p.fit, path, 0, gpumc__report_contents, error);
     gpumc__close_sheet(&p.sheet);
@@ -21309,15 +21319,19 @@ static gpumc__post gpumc__way_at(const gpumc__way *w, double t)
     return post;
 }
 
-/* From the draw where a column is least to that where it is greatest; returns 0 where there is no way. */
-static int gpumc__way_along(const gpumc__way *w, size_t column)
+/* From the draw where a column is least to that where it is greatest; with no column left, from one chain to
+   the next. Returns 0 where there is no way. */
+static int gpumc__way_along(const gpumc__way *w, size_t k, size_t n_ways)
 {
     const gpumc_fit *f = w->run->fit;
     const gpumc_layout *l = w->run->layout;
-    const double *least = f->draws, *most = f->draws;
-    for (size_t c = 0; c < f->n_chains; c++)
+    const size_t n_columns = f->n_params_columns, column = n_ways > n_columns ? k : k * n_columns / n_ways;
+    const size_t first = k * f->n_draws / n_ways, row = f->n_columns;
+    const double *least = f->draws + (k % f->n_chains * f->draw_capacity + first) * row;
+    const double *most = f->draws + ((k + 1) % f->n_chains * f->draw_capacity + f->n_draws - 1 - first) * row;
+    for (size_t c = 0; c < f->n_chains && column < n_columns; c++)
         for (size_t i = 0; i < f->n_draws; i++) {
-            const double *draw = f->draws + (c * f->draw_capacity + i) * f->n_columns;
+            const double *draw = f->draws + (c * f->draw_capacity + i) * row;
             least = draw[column] < least[column] ? draw : least;
             most = draw[column] > most[column] ? draw : most;
         }
@@ -21381,11 +21395,12 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
     char where[100] = "somewhere between the draws", name[64];
     for (size_t i = 0; i < f->n_warnings; i++) seen |= f->warnings[i].note ? 0 : 1u << f->warnings[i].code;
     for (size_t k = 0; k < n_ways && (seen & doubts) && f->n_draws > 1 && jump == 0; k++)
-        if (gpumc__way_along(&w, k * f->n_params_columns / n_ways)) jump = gpumc__way_jump(&w, &a, &b);
+        if (gpumc__way_along(&w, k, n_ways)) jump = gpumc__way_jump(&w, &a, &b);
     if (jump == 0) return GPUMC_OK;
     const size_t cause = gpumc__way_cause(&w, a.t, b.t, jump, &at);
     if (cause != GPUMC__NONE) {
         gpumc_column_name(f, cause, name, sizeof name);
+        at = fabs(at) < 1e-9 * gpumc_summarise(f, cause).sd ? 0 : at;
         snprintf(where, sizeof where, "as %s passes %.6g", name, at);
     }
     if (gpumc__warn(f, GPUMC_W_JUMPS, 0, jump, "the log density jumps by %.3g %s, which its gradient does "
@@ -21590,51 +21605,43 @@ static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, uint64
 }
 
 /* ---- the warnings of a run ------------------------------------------------------------------------ */
-/* Whether a draw lies in a tail: along the coordinate in which its gradient is most off the normal's the
-   density rises towards the centre without a valley, and does not rise beyond. */
+/* Whether a draw lies in a tail: along the coordinate in which its gradient is most off the normal's the log
+   density rises to the centre by less and less a step. Over a shoulder or out of a lump it does not. */
 static int gpumc__in_tail(gpumc__run *r, const double *draw)
 {
     const int n_steps = 16;
     const gpumc_layout *l = r->layout;
     const gpumc_metric *m = &r->adapt->shared;
     double *q = r->chains[0].nuts->scratch, *grad = r->chains[0].nuts->x, *work = r->chains[0].work;
-    double most_off = 0, sd = 0;
+    double *pull = r->adapt->moments, most_off = 0, rise = GPUMC_INF;
     size_t i = 0;
     if (gpumc_model_unconstrain(l, draw, q, work, NULL) != GPUMC_OK) return 0;
     const double lp = gpumc_model_eval(l, q, grad, work);
+    gpumc__metric_velocity(m, grad, pull);
     for (size_t k = 0; k < m->dim; k++) {
-        const double unit = sqrt(gpumc__metric_variance(m, k));
-        const double off = fabs((q[k] - m->mean[k]) / unit + unit * grad[k]);
-        if (!(off > most_off)) continue;
-        most_off = off;
-        sd = unit;
-        i = k;
+        const double off = fabs(q[k] - m->mean[k] + pull[k]) / sqrt(gpumc__metric_variance(m, k));
+        if (off > most_off) { most_off = off; i = k; }
     }
     const double from = q[i], way = from - m->mean[i];
-    double most = lp, least = lp;
-    r->fit->sampling_gradients += 1 + 2 * (uint64_t)n_steps;
+    double at = lp;
+    r->fit->sampling_gradients += 1 + (uint64_t)n_steps;
     for (int k = 1; k <= n_steps; k++) {
         q[i] = from - way * k / n_steps;
-        const double inward = gpumc_model_eval(l, q, grad, work);
-        if (!(inward > most - 0.5) && most < lp + 2) return 0;
-        most = fmax(most, inward);
+        const double before = at;
+        at = gpumc_model_eval(l, q, grad, work);
+        if (!(at - before < rise + 0.05)) return 0;
+        rise = fmin(rise, at - before);
     }
-    for (int k = 1; k <= n_steps && most > lp + 2; k++) {
-        q[i] = from + (way < 0 ? -0.5 : 0.5) * k * sd;
-        const double outward = gpumc_model_eval(l, q, grad, work);
-        if (outward > least + 0.5) return 0;
-        least = fmin(least, outward);
-    }
-    return most > lp + 2;
+    return at > lp + 2;
 }
 
 /* The fit's warnings. HMC strays into lumps, and for a short time each into tails: of a dozen stays the first
    draw is looked at. */
-static gpumc_status gpumc__judge_draws(gpumc__run *r, int finished)
+static gpumc_status gpumc__judge_draws(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const size_t before = f->n_warnings;
-    int tails = finished && f->stats && gpumc__has_swung(f) && r->adapt->shared.mean, held = 0;
+    int tails = f->stats && gpumc__has_swung(f), held = 0;
     const gpumc_status status = gpumc__collect_warnings(f, 0);
     for (size_t i = before; i < f->n_warnings; i++) held |= f->warnings[i].code == GPUMC_W_HELD;
     if (!held || !tails || status != GPUMC_OK) return status;
@@ -21670,7 +21677,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
                              p->written.text);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(r, i, until);
     if (status == GPUMC_OK && f->draws) {
-        status = gpumc__judge_draws(r, finished);
+        status = gpumc__judge_draws(r);
         if (status == GPUMC_OK && finished) status = gpumc__warn_of_unseen(r);
     } else if (status == GPUMC_OK && f->n_divergent > 0)
         status = gpumc__warn(f, GPUMC_W_DIVERGENT, 0, (double)f->n_divergent, "%.0f draws diverged: "

@@ -1280,7 +1280,7 @@ static void check_bad_input(void)
     REFUSED(e->populations[0].link = GPUMC_LINK_LOG, "\"heavy\": link 2");
     REFUSED(e->populations[1].link = GPUMC_LINK_LOG, "\"chance\": link 2");
     REFUSED(e->populations[2].link = GPUMC_LINK_LOGIT, "normal the identity, UPPER that or a leaf");
-    REFUSED(e->populations[0].quantile_form = 1, "as the quantile");
+    REFUSED(e->populations[0].quantile_form = 1, "no quantile function");
     REFUSED(e->populations[4].density = &normal_row, "leaf");
     REFUSED(e->populations[7].with = "twin", "no other block");
     REFUSED(e->populations[7].with = "mu", "goes with \"mu\"");

@@ -651,11 +651,17 @@ static void check_edges_of_options(void)
     add_block(&h, name, 3, GPUMC_GENERATED);
     fill(&h, 4, 100, 4);
     o.n_names = 2;
+    CHECK(refused(&h, &o), "two names of no list");
+    o.n_names = 0;
     o.n_observed = 7;
+    CHECK(refused(&h, &o), "seven data of no list");
+    o.n_observed = 0;
     report_on(&h, &o, "edges", &text);
     CHECK(count_of(text, "n[1]<") > 0 && count_of(text, "n[3]<") > 0, "no index in the table");
     free(text);
     o.names = none;
+    CHECK(refused(&h, &o), "names without their number");
+    o.n_names = 1;
     CHECK(refused(&h, &o), "a name that is NULL");
     release(&h);
 }

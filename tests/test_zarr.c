@@ -817,7 +817,7 @@ static void check_merge_refusals(void)
         CHECK(l.live == 0, "trial %d: %d blocks leaked", trial, (int)l.live);
         free(damaged);
     }
-    CHECK(accepted > 10 && accepted < 700, "%d of 1000 damaged indices were accepted", (int)accepted);
+    CHECK(accepted > 2 && accepted < 700, "%d of 1000 damaged indices were accepted", (int)accepted);
     free(text);
     clean();
     static const char *const others[] = { "{\"y\":[1,2]}", "{\"z\":[1,2]}", "{\"y\":[[1],[2]]}", "{\"y\":[1,3]}" };
@@ -852,7 +852,8 @@ static double calm_density(const double *x, double *g, void *data)
     return lp;
 }
 
-/* What HMC on its spring aimed at, which only the run knows, is told to a fit of the store. */
+/* What HMC on its spring aimed at is known of a store, and of strays what the run found; that of a stream did not
+   have the draws. */
 static void check_merged_aim(void)
 {
     const gpumc_param x = { .name = "x", .size = 20 };
@@ -872,16 +873,33 @@ static void check_merged_aim(void)
     fit.tree_step_size = 0;
     CHECK(gpumc_write_metric_json(&fit, in_folder("n.json"), NULL) == GPUMC_ERROR_ARGUMENT, "a step of HMC is written");
     CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && merged.n_warnings == 0
-          && merged.options.target_accept == 0.93, "%s", merged.n_warnings ? merged.warnings[0].text : "");
+          && merged.options.target_accept == 0.8, "%s", merged.n_warnings ? merged.warnings[0].text : "");
     gpumc_free(&merged);
-    path = in_folder("lump");                              /* of a stream, nothing else says so */
+    path = in_folder("lump");
     for (int i = 10; i < 15; i++) fit.stats[i].fisher_residual = 1000;
-    CHECK(gpumc_write_store(&fit, path, NULL, NULL) == GPUMC_OK, "not written");
-    CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && merged.n_warnings == 1
-          && merged.warnings[0].code == GPUMC_W_HELD, "%d warnings", (int)merged.n_warnings);
+    gpumc_warning held = { .code = GPUMC_W_HELD };
+    fit.warnings = &held;
+    for (int k = 0; k < 3; k++) {                          /* tails; a lump; of a stream */
+        fit.n_warnings = k == 1;
+        CHECK(gpumc_write_store(&fit, path, NULL, NULL) == GPUMC_OK, "not written");
+        if (k == 2) {
+            char file[160];
+            size_t n = 0;
+            snprintf(file, sizeof file, "%s/gpumc.json", path);
+            char *text = read_bytes(file, &n);
+            char *judged = strstr(text, ",268435456,");
+            CHECK(judged != NULL, "%s", text);
+            if (judged) memcpy(judged + 1, "        0", 9);
+            write_bytes(file, text, n);
+            free(text);
+        }
+        CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && merged.n_warnings == (k > 0)
+              && (k == 0 || merged.warnings[0].code == GPUMC_W_HELD), "%d: %d warnings", k, (int)merged.n_warnings);
+        gpumc_free(&merged);
+        clean();
+    }
+    fit.warnings = NULL;
     gpumc_free(&fit);
-    gpumc_free(&merged);
-    clean();
 }
 
 /* Files of two draws, in a store of five: the last is filled up, and all is read back. */
