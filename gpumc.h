@@ -2737,10 +2737,10 @@ typedef struct gpumc_fit {
 
 /* With initial_metric, of the model's free coordinates, warm-up starts from its variances and from step_size,
    and learns as ever. With num_warmup -1, of a model whose hierarchies are GPUMC_CENTRED (others learn
-   coordinates) and whose positive blocks, of one value each, have typical and bend from the fit, they are what
-   the run uses: fit->metric with fit->step_size and fit->sampler, or what a file has, whose step size is that
-   of NUTS, where its metric was dense or diagonal. Chains start as ever, at init or at random; none is looked
-   after, so give an init near the posterior. */
+   coordinates) and whose positive blocks, of one value each, have typical and bend from the fit, they are
+   what the run uses: fit->metric with fit->step_size and fit->sampler, or what a file has, whose step size is
+   that of NUTS, where its metric was dense or diagonal. Chains start as ever, at init or at random; none is
+   looked after, so give an init near the posterior. */
 
 /* Draws from the posterior of a model: num_chains chains on as many threads as the machine has cores.
    options may be NULL (defaults); fit receives draws, statistics and warnings, to be released by gpumc_free.
@@ -8315,6 +8315,51 @@ static gpumc_status gpumc__check_room(const gpumc_layout *l, const double *x, do
     return GPUMC_OK;
 }
 
+/* Whether values of the kind can run off to infinity. */
+static int gpumc__is_open(gpumc_kind kind)
+{ return kind != GPUMC_INTERVAL && kind != GPUMC_UNIT && kind <= GPUMC_POSITIVE_ORDERED; }
+
+/* Whether value i may be anything: no derivative by it, and one density wherever it is moved to. */
+static int gpumc__is_loose(const gpumc_layout *l, const gpumc_param *p, size_t i, double *x, double *g)
+{
+    static const double steps[] = { 0, -1e6, -30, -1, 1, 30, 1e6 };
+    static const double factors[] = { 1, 1e-6, 0.03, 0.5, 2, 30, 1e6 };
+    const int bounded = p->kind == GPUMC_POSITIVE || p->kind == GPUMC_LOWER || p->kind == GPUMC_UPPER;
+    const double base = p->kind == GPUMC_LOWER ? p->lower : p->kind == GPUMC_UPPER ? p->upper : 0;
+    const double given = x[i];
+    double lp = 0;
+    int loose = 1;
+    for (size_t k = 0; k < sizeof steps / sizeof *steps && loose; k++) {
+        x[i] = bounded ? base + factors[k] * (given - base) : given + steps[k];
+        const double at = gpumc__density(l, 0, x, g);
+        loose = g[i] == 0 && (k == 0 || at == lp);
+        lp = at;
+    }
+    x[i] = given;
+    return loose;
+}
+
+/* Whether something holds every value that can run off; only some are looked at where there are many. */
+static gpumc_status gpumc__check_held(const gpumc_layout *l, double *x, double *g, gpumc_error *error)
+{
+    size_t places[GPUMC__PROBES], n = 0;
+    char name[64];
+    gpumc__density(l, 0, x, g);
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
+        for (size_t i = p->at; i < p->at + p->size && gpumc__is_open(p->param->kind); i++)
+            if (g[i] == 0 && n < GPUMC__PROBES) places[n++] = i;
+    for (size_t k = 0; k < n; k++) {
+        const gpumc__placed *p = l->parts;
+        while (places[k] >= p->at + p->size) p++;
+        if (!gpumc__is_loose(l, p->param, places[k], x, g)) continue;
+        gpumc__free_name(l, p->free_at + (places[k] - p->at), name, sizeof name);
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "the log density does not depend on \"%.60s\", whatever "
+                           "it is, so nothing holds it: give it a prior or bounds (kind, lower, upper), or "
+                           "leave it out", name);
+    }
+    return GPUMC_OK;
+}
+
 /* Doubles of scratch of a check, for each member of a team. */
 static size_t gpumc__check_gradient_stride(const gpumc_layout *l)
 { return gpumc__size_add(gpumc__size_mul(3, l->n_free), l->n_work); }
@@ -8362,7 +8407,11 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
         else snprintf(report->name, sizeof report->name, "direction %.0f",
                       (double)(k - GPUMC__PROBE_COMPONENTS + 1));
     }
-    if (report->n_failed == 0) return GPUMC_OK;
+    if (report->n_failed == 0) {
+        double *x = scratch + n + l->n_natural;
+        memcpy(x, all.probe.x, l->n_natural * sizeof *x);
+        return gpumc__check_held(l, x, x + l->n_natural + GPUMC__GUARDS, error);
+    }
     worst = fabs(report->analytic + report->numeric) / fabs(report->numeric);
     return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "gradient of \"%.100s\" is %.6g where differences give "
                        "%.6g%s (free coordinates; %.0f of %.0f components disagree)", report->name,
@@ -16642,8 +16691,9 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         "slowly, tails may be missed; heavy tails or a funnel, reparameterise", v->slow.count, chains,
         -v->slow.value[0], (double)v->slow.which[0] + 1);
     GPUMC__WARN(v->r_hat.count > 0, RHAT, 0, v->r_hat.value[0], "R-hat is above 1.01 for %.0f of %.0f "
-        "quantities (%s): chains disagree; run longer first, then suspect several modes, label switching, "
-        "priors", v->r_hat.count, n, gpumc__name_worst(fit, &v->r_hat, 3, 4, names));
+        "quantities (%s): chains disagree; run longer first, then suspect sums that data do not identify, "
+        "several modes, label switching, priors", v->r_hat.count, n,
+        gpumc__name_worst(fit, &v->r_hat, 3, 4, names));
     GPUMC__WARN(v->ess.count > 0, ESS, 0, -v->ess.value[0], "ESS is below 100 a chain for %.0f of %.0f "
         "quantities (%s): estimates are noisy; %s", v->ess.count, n,
         gpumc__name_worst(fit, &v->ess, 3, 0, names),
@@ -21233,9 +21283,21 @@ static void gpumc__say_first(gpumc_fit *f)
     f->warnings[0] = last;
 }
 
-/* Whether values of the kind can run off to infinity. */
-static int gpumc__is_open(gpumc_kind kind)
-{ return kind != GPUMC_INTERVAL && kind != GPUMC_UNIT && kind <= GPUMC_POSITIVE_ORDERED; }
+/* Whether the log density of the logarithm of a positive value rises on average over draws below `from`. */
+static int gpumc__falls_to_0(const gpumc__run *r, size_t i, double from)
+{
+    const gpumc_fit *f = r->fit;
+    gpumc__tally slope = { 0, 0, 0 };
+    for (size_t k = 0; k < f->n_chains * f->n_draws && slope.n < 100; k++) {
+        const size_t place = k % f->n_chains * f->draw_capacity + k / f->n_chains;
+        const double *x = f->draws + place * f->n_columns;
+        double *g = r->adapt->model_work;
+        if (!(x[i] < from)) continue;
+        gpumc__density(r->layout, 0, x, g);
+        gpumc__count_in(&slope, 1 + x[i] * g[i]);
+    }
+    return slope.mean > 0.01 + 3 * sqrt(gpumc__tally_variance(&slope) / slope.n);
+}
 
 /* What is wrong with a value that nothing holds; NULL: nothing. Of every chain the last draw, natural values
    and behind them derivatives, is in its work. Where trust is broken anyway, little is enough. */
@@ -21257,7 +21319,7 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
     return is_free ? "the log density does not depend on it where the chains are"
         : gone ? "it has gone beyond 1e100 (has the log density its sign?)"
         : rises ? "the log density rises away from its median where the chains end (has it its sign?)"
-        : doubted && positive && s.q95 > 1e9 * s.q5 && s.q50 > 1e3 * s.q5
+        : doubted && positive && s.q95 > 1e9 * s.q5 && s.q50 > 1e3 * s.q5 && !gpumc__falls_to_0(r, i, s.q50)
             ? "its draws span nine orders of magnitude or more, towards zero"
         : positive && s.q95 > 1e6 * s.q50
                 && s.q95 / s.q50 * (s.q95 / s.q50) > s.q50 / s.q5         /* not for want of a lower end */
