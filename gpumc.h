@@ -146,11 +146,11 @@
      Where the draws of HMC or MAMS diverged, show chains that were held at a point, hardly entered a lump of
      the posterior or mixed slowly (500 draws and more), or the density has mass far from all of them, NUTS
      draws all of it again, unless an on_draw has seen the draws: noise of single runs falls, but runs that
-     look well are kept, and paths seldom enter what is narrow: where the scale of data nears 0 the last
-     percent of its tail may be missing, and with it a tenth of its sd; and so may a lump apart. Where that
-     counts, ask for NUTS and a target_accept of 0.99. fit.sampler and the summary say what was chosen and
-     why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where memory counts use thin. A
-     smoother or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
+     look well are kept, and paths seldom enter what is narrow or far out: where the scale of data nears 0 or
+     a value has a long tail, as Student's, its last percent may be missing, and with it a tenth of its sd;
+     and so may a lump apart. Where that counts, ask for NUTS and a target_accept of 0.99. fit.sampler and the
+     summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where
+     memory counts use thin. A smoother or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk, ess_tail (how many
@@ -168,6 +168,8 @@
        JUMPS        the log density has a step, from an if, a floor or a comparison, that its gradient does
                     not show: sum out what is discrete. Looked for where a run has finished, has kept its
                     draws, and other warnings doubt them
+       CHANGED      the log density of draws is another when asked again: it must depend on x and data alone,
+                    and threads must not share what it writes to. Looked for as JUMPS
        IMPROPER     the log density does not depend on a value, or a value runs off to infinity: a prior is
                     missing, or a sign is wrong
        RESTARTED    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
@@ -2682,7 +2684,7 @@ typedef enum gpumc_warning_code {
     GPUMC_W_DIVERGENT = 0, GPUMC_W_TREEDEPTH, GPUMC_W_EBFMI, GPUMC_W_RHAT, GPUMC_W_ESS, GPUMC_W_FEW_CHAINS,
     GPUMC_W_FEW_DRAWS, GPUMC_W_CONSTANT, GPUMC_W_NOT_FINITE, GPUMC_W_ACCEPT, GPUMC_W_STUCK, GPUMC_W_RESTARTED,
     GPUMC_W_NOT_MIXED, GPUMC_W_METRIC, GPUMC_W_CHECKPOINT, GPUMC_W_HELD, GPUMC_W_IMPROPER,
-    GPUMC_W_UNSEEN, GPUMC_W_JUMPS
+    GPUMC_W_UNSEEN, GPUMC_W_JUMPS, GPUMC_W_CHANGED
 } gpumc_warning_code;
 typedef struct gpumc_warning {
     gpumc_warning_code code;
@@ -16755,7 +16757,7 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit, int tails)
 static const char *const gpumc__warning_names[] = {
     "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
     "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT", "HELD", "IMPROPER", "UNSEEN",
-    "JUMPS" };
+    "JUMPS", "CHANGED" };
 static const char *const gpumc__metric_names[] = { "automatic", "diagonal", "low-rank", "dense", "unit",
                                                    "blocks" };
 
@@ -18843,7 +18845,7 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
 static gpumc_status gpumc__merge_warnings(const gpumc__merge *m, size_t n)
 {
     static const gpumc_warning_code codes[] = { GPUMC_W_RESTARTED, GPUMC_W_NOT_MIXED, GPUMC_W_IMPROPER,
-                                                GPUMC_W_UNSEEN, GPUMC_W_JUMPS };
+                                                GPUMC_W_UNSEEN, GPUMC_W_JUMPS, GPUMC_W_CHANGED };
     gpumc_status status = GPUMC_OK;
     for (size_t k = 0; k < sizeof codes / sizeof *codes && !status; k++) {
         size_t warned = 0;
@@ -21403,6 +21405,17 @@ static int gpumc__way_along(const gpumc__way *w, size_t k, size_t n_ways)
     return 1;
 }
 
+/* Whether something is said that a density which is no smooth function may be behind. */
+static int gpumc__is_doubted(const gpumc_fit *f)
+{
+    const uint32_t doubts = 1u << GPUMC_W_DIVERGENT | 1u << GPUMC_W_TREEDEPTH | 1u << GPUMC_W_RHAT
+        | 1u << GPUMC_W_ESS | 1u << GPUMC_W_HELD | 1u << GPUMC_W_NOT_MIXED | 1u << GPUMC_W_RESTARTED
+        | 1u << GPUMC_W_STUCK | 1u << GPUMC_W_ACCEPT;
+    uint32_t seen = 0;
+    for (size_t i = 0; i < f->n_warnings; i++) seen |= f->warnings[i].note ? 0 : 1u << f->warnings[i].code;
+    return (seen & doubts) != 0;
+}
+
 /* Halves a way; returns the jump, 0 where there is none, and its ends. */
 static double gpumc__way_jump(const gpumc__way *w, gpumc__post *a, gpumc__post *b)
 {
@@ -21442,8 +21455,6 @@ static size_t gpumc__way_cause(const gpumc__way *w, double a, double b, double j
 
 static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
 {
-    const uint32_t doubts = 1u << GPUMC_W_DIVERGENT | 1u << GPUMC_W_TREEDEPTH | 1u << GPUMC_W_RHAT
-        | 1u << GPUMC_W_ESS | 1u << GPUMC_W_HELD | 1u << GPUMC_W_NOT_MIXED | 1u << GPUMC_W_RESTARTED;
     gpumc_fit *f = r->fit;
     const gpumc_layout *l = r->layout;
     double *rows = r->adapt->moments, jump = 0;
@@ -21451,12 +21462,10 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
                            r->chains[0].work };
     const uint64_t some = (f->warmup_gradients + f->sampling_gradients) / 1000;
     const size_t n_ways = gpumc__smaller((size_t)some + 1, GPUMC__WAYS);
-    uint32_t seen = 0;
     double at;
     gpumc__post a, b;
     char where[100] = "somewhere between the draws", name[64];
-    for (size_t i = 0; i < f->n_warnings; i++) seen |= f->warnings[i].note ? 0 : 1u << f->warnings[i].code;
-    for (size_t k = 0; k < n_ways && (seen & doubts) && f->n_draws > 1 && jump == 0; k++)
+    for (size_t k = 0; k < n_ways && f->n_draws > 1 && jump == 0; k++)
         if (gpumc__way_along(&w, k, n_ways)) jump = gpumc__way_jump(&w, &a, &b);
     if (jump == 0) return GPUMC_OK;
     const size_t cause = gpumc__way_cause(&w, a.t, b.t, jump, &at);
@@ -21468,6 +21477,37 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
     if (gpumc__warn(f, GPUMC_W_JUMPS, 0, jump, "the log density jumps by %.3g %s, which its gradient does "
                     "not show: is there an if, a floor or a comparison in it? Sum out what is discrete, or "
                     "smooth it", fabs(jump), where) != GPUMC_OK) return GPUMC_ERROR_MEMORY;
+    gpumc__say_first(f);
+    return GPUMC_OK;
+}
+
+/* ---- the same density again ---------------------------------------------------------------------- */
+/* Draws' log densities by this thread alone, but for what rounding of the draws may do to them. */
+static gpumc_status gpumc__warn_of_change(gpumc__run *r)
+{
+    gpumc_fit *f = r->fit;
+    const gpumc_layout *l = r->layout;
+    double *q = r->chains[0].nuts->scratch, *grad = r->chains[0].nuts->x, *work = r->chains[0].work;
+    const size_t n = gpumc__smaller(f->n_draws, 25);
+    double changed = 0, most = 0;
+    for (size_t k = 0; k < n * f->n_chains && !r->adapt->guided; k++) {
+        const size_t place = k % f->n_chains * f->draw_capacity + k / f->n_chains * f->n_draws / n;
+        const double *draw = f->draws + place * f->n_columns, then = f->stats[place].lp;
+        double doubt = 1e-6 * (1 + fabs(then));
+        if (gpumc_model_unconstrain(l, draw, q, work, NULL) != GPUMC_OK) continue;
+        double lp = gpumc_model_eval(l, q, grad, work);
+        for (size_t i = 0; i < l->n_free; i++) doubt += 1e-12 * fabs(q[i] * grad[i]);
+        lp += gpumc__to_kinds(l, q, draw, NULL, work);
+        f->sampling_gradients++;
+        if (fabs(lp - then) <= doubt) continue;
+        changed++;
+        most = fmax(most, fabs(lp - then));
+    }
+    if (changed < 3) return GPUMC_OK;
+    if (gpumc__warn(f, GPUMC_W_CHANGED, 0, changed, "asked again, the log density is another at %.0f of %.0f "
+                    "draws, by up to %.3g: it must depend on x and data alone; is memory written to that "
+                    "several threads share?", changed, (double)(n * f->n_chains), most) != GPUMC_OK)
+        return GPUMC_ERROR_MEMORY;
     gpumc__say_first(f);
     return GPUMC_OK;
 }
@@ -21752,7 +21792,9 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
         status = gpumc__warn(f, GPUMC_W_NOT_MIXED, mixed, a->mixing, "the chains had not mixed at the end of "
                              "warm-up (R-hat %.2f of the log density)%s: a longer num_warmup may help",
                              a->mixing, mixed ? ", but have since" : "");
-    if (status == GPUMC_OK && f->draws && finished) status = gpumc__warn_of_jumps(r);
+    const int doubted = finished && f->draws && gpumc__is_doubted(f);
+    if (status == GPUMC_OK && doubted) status = gpumc__warn_of_jumps(r);
+    if (status == GPUMC_OK && doubted && f->stats) status = gpumc__warn_of_change(r);
     return status == GPUMC_OK ? gpumc__warn_of_improper(r) : status;
 }
 

@@ -301,7 +301,8 @@ static void find_late(void)
     const gpumc_model m = schools(0);
     gpumc_fit fit;
     CHECK(gpumc_sample(&m, &small, &fit) == GPUMC_OK, "%s", fit.message);
-    late = (size_t)(fit.warmup_gradients + fit.sampling_gradients / 2);
+    late = (size_t)fit.warmup_gradients;
+    for (size_t i = 0; i < fit.n_chains * fit.n_draws; i += 2) late += (size_t)fit.stats[i].n_leapfrog;
     gpumc_free(&fit);
 }
 

@@ -1317,7 +1317,8 @@ static const char expected_page[] =
     "note GPUMC_W_TREEDEPTH: 1 of 1600 draws (0.063 %) reached max_treedepth 10: trajectories were cut "
     "short, which costs speed, not validity; rescale or decorrelate, then raise it\n"
     "warning GPUMC_W_RHAT: R-hat is above 1.01 for 1 of 23 quantities (theta[2] 1.0331): chains "
-    "disagree; run longer first, then suspect several modes, label switching, priors\n"
+    "disagree; run longer first, then suspect sums that data do not identify, several modes, label "
+    "switching, priors\n"
     "warning GPUMC_W_ESS: ESS is below 100 a chain for 1 of 23 quantities (theta[2] 27): estimates are "
     "noisy; see R-hat first\n";
 

@@ -966,6 +966,34 @@ static void check_cause_of_jump(void)
         }
 }
 
+/* A density that is off at a seventh of its calls, once it has been checked, is told of; one that is not is not,
+   though there is doubt. */
+static double changing_now(const double *x, double *g, void *data)
+{
+    int *calls = (int *)data;
+    const double off = *calls >= 0 && ++*calls > 1000 && *calls % 7 == 0 ? 4 : 0;
+    double lp = off;
+    for (int i = 0; i < 3; i++) lp += gpumc_normal_lpdf(x[i], 0, 1, &g[i], NULL, NULL);
+    return lp;
+}
+static void check_change_is_named(void)
+{
+    static const gpumc_param x = { .name = "x", .size = 3 };
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        int calls = seed % 2 ? 0 : -1;
+        const gpumc_model m = { .name = "changing", .params = &x, .n_params = 1, .log_density = changing_now,
+                                .data = &calls };
+        const gpumc_sample_options o = { .seed = seed, .num_samples = calls ? 30 : 300, .threads = 1 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const gpumc_warning *w = warning_of(&fit, GPUMC_W_CHANGED);
+        CHECK(calls < 0 || (w && w == fit.warnings && w->value > 3 && strstr(w->text, "by up to 4:")), "%s",
+              w ? w->text : "no word");
+        CHECK(calls > 0 || (fit.n_warnings > 0 && !w), "%s", w ? w->text : "nothing is doubted");
+        gpumc_free(&fit);
+    }
+}
+
 /* Values that nothing holds are refused, and named before all else where that is not looked at; those that bounds
    hold, or that the density depends on elsewhere, are no fault. */
 static double loose(const double *x, double *g, void *data)
@@ -1208,6 +1236,7 @@ int main(void)
     check_jump_is_named();
     check_cause_of_jump();
     check_loose();
+    check_change_is_named();
     check_tenth();
     check_far_start();
     check_uncounted();
