@@ -146,19 +146,20 @@
      Where the draws of HMC or MAMS diverged, show chains that were held at a point, hardly entered a lump of
      the posterior or mixed slowly (500 draws and more), or the density has mass far from all of them, NUTS
      draws all of it again, unless an on_draw has seen the draws: noise of single runs falls, but runs that
-     look well are kept, and paths seldom enter what is narrow or far out: where the scale of data nears 0 or
-     a value has a long tail, as Student's, its last percent may be missing, and with it a tenth of its sd;
-     and so may a lump apart. Where that counts, ask for NUTS and a target_accept of 0.99. fit.sampler and the
-     summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where
-     memory counts use thin. A smoother or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
+     look well are kept, and paths seldom enter what is narrow: where the scale of data nears 0 the last
+     percent of its tail may be missing, and with it a tenth of its sd; and so may a lump apart, or the long
+     tail, as Student's, of one of very many values. Where that counts, ask for NUTS and a target_accept of
+     0.99. fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS,
+     _MAMS, _HMC) forces one. Where memory counts use thin. A smoother or cheaper density may lead HMC and
+     MAMS: see guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk, ess_tail (how many
      independent draws these are worth: want 100 a chain), r_hat (want 1.01 at most); warnings GPUMC_W_...
        DIVERGENT    the density is too curved: a hierarchy without location and scale, covariates far from 0,
                     a prior that reaches zero; then try a higher target_accept. More draws never mend it.
-       HELD         a chain stayed at one point for long, or hardly entered a lump of the posterior: a narrow
-                    region, missed elsewhere; as for DIVERGENT
+       HELD         a chain stayed at one point for long, or hardly entered a lump or long tail of the
+                    posterior: a narrow region, missed elsewhere; as for DIVERGENT
        UNSEEN       the density, asked at some points far from all draws, has mass there: 1 % or more. It is
                     not asked where a run was stopped, draws were discarded or below 400
        TREEDEPTH    trajectories are cut short: correlated or badly scaled parameters; costs time only
@@ -21523,6 +21524,7 @@ typedef struct gpumc__lines {
     double low[GPUMC__LINES], high[GPUMC__LINES];          /* a quarter of the draws' range beyond */
     double *q, *point, *work, lp;                          /* the draw of the line; scratch */
     int beyond;                                            /* whether the point is where no draw is */
+    int swung, slow;                                       /* HMC's draws; lines whose density falls slowly */
     uint64_t calls;                                        /* of the density */
 } gpumc__lines;
 
@@ -21531,6 +21533,7 @@ static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
     const gpumc_layout *l = r->layout;
     memset(all, 0, sizeof *all);
     all->run = r;
+    all->swung = gpumc__has_swung(r->fit);
     all->q = r->chains[0].nuts->scratch;
     all->point = r->chains[0].nuts->x;
     all->work = r->chains[0].work;
@@ -21570,6 +21573,13 @@ static double gpumc__line_at(gpumc__lines *all, size_t k, double u)
     return gpumc__is_finite(lp) ? lp - all->lp + (ray ? u * (double)m->dim : 0) : -GPUMC_INF;
 }
 
+/* Whether the log density falls by less from 4 sd to 6 than before: a tail that HMC enters too seldom. */
+static int gpumc__line_slows(gpumc__lines *all, size_t k, int side, double at)
+{
+    const double start = gpumc__line_at(all, k, 2 * side - at), on = gpumc__line_at(all, k, 4 * side - at);
+    return on - gpumc__line_at(all, k, 6 * side - at) < 0.9 * (start - on);
+}
+
 /* The share of line k, through another draw each turn, that is where no draw is: points, 1.5 times (e^0.4) as
    far as the last, until two in a row show next to nothing, against the normal of three about the draw. */
 static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
@@ -21581,6 +21591,7 @@ static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
     const double dim = (double)m->dim, h = ray ? 0.5 / sqrt(2 * dim) : 0.5;
     const size_t place = chain * f->draw_capacity + draw;
     double outside = 0, at = 0;
+    int slow = 0;
     if (gpumc_model_unconstrain(all->run->layout, f->draws + place * f->n_columns, all->q, all->work, NULL)
         != GPUMC_OK) return 0;
     all->lp = f->stats[place].lp
@@ -21596,8 +21607,10 @@ static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
             mass = 0.4 * (ray ? 1 : reach) * gpumc__exp(fmin(mass, 700));
             nothing = mass > 1e-4 ? 0 : nothing + 1;
             outside += all->beyond ? mass : 0;
+            if (step == 0 && mass > 1e-4 && all->swung && !ray) slow |= gpumc__line_slows(all, k, side, at);
         }
     }
+    all->slow += slow;
     if (!(outside > 1e-3)) return 0;
     const double ahead = gpumc__line_at(all, k, h), behind = gpumc__line_at(all, k, -h);
     const double slope = (ahead - behind) / (2 * h), precision = -(ahead + behind) / (h * h);
@@ -21612,18 +21625,26 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     gpumc_fit *f = r->fit;
     gpumc__lines all;
     double most = 0.01;
-    size_t found = GPUMC__NONE;
+    size_t found = GPUMC__NONE, tail = GPUMC__NONE;
     char name[64], number[GPUMC__CELL];
-    if (!r->adapt->shared.mean || f->n_draws * f->n_chains < 400) return GPUMC_OK;
+    if (f->n_draws * f->n_chains < 400) return GPUMC_OK;
     gpumc__lines_begin(&all, r);
     for (size_t k = 0; k < all.n + GPUMC__RAYS; k++) {
-        const int shows = gpumc__line_share(&all, k, 0) > 0.01;
+        all.slow = 0;
+        const int shows = gpumc__line_share(&all, k, 0) > 0.01 || all.slow > 0;
         double mean = 0;
         for (size_t turn = 1; shows && turn <= GPUMC__LINE_DRAWS; turn++)
             mean += gpumc__line_share(&all, k, turn) / (double)GPUMC__LINE_DRAWS;
         if (mean > most) { found = k; most = mean; }
+        if (4 * all.slow > 3 * GPUMC__LINE_DRAWS) tail = k;
     }
     f->sampling_gradients += all.calls;
+    if (tail != GPUMC__NONE) {
+        gpumc_column_name(f, all.column[tail], name, sizeof name);
+        if (gpumc__warn(f, GPUMC_W_HELD, 0, (double)all.column[tail], "the density falls ever more slowly "
+                        "along %s: of such a tail HMC has too few draws, or too many; compare with the "
+                        "sampler NUTS", name) != GPUMC_OK) return GPUMC_ERROR_MEMORY;
+    }
     if (found == GPUMC__NONE) return GPUMC_OK;
     gpumc_column_name(f, all.column[found % all.n], name, sizeof name);
     return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is, far from "
