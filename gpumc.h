@@ -21662,6 +21662,7 @@ static int gpumc__few_more(gpumc__run *r, gpumc_nuts *s, uint64_t until, double 
     gpumc_fit *f = r->fit;
     const gpumc_metric *m = s->metric;
     const size_t n = s->dim;
+    const double share = 1 / (double)GPUMC__A_FEW;
     double *grad = r->adapt->moments, *mean = grad + n, square = 0;
     int n_draws = 0, is_here;
     *level = 0;
@@ -21674,10 +21675,10 @@ static int gpumc__few_more(gpumc__run *r, gpumc_nuts *s, uint64_t until, double 
                                     : fmin(1.2 * s->step_size, f->tree_step_size));
         for (size_t i = 0; i < n; i++) {
             const double z = (gpumc_nuts_draw(s)[i] - m->mean[i]) / sqrt(gpumc__metric_variance(m, i));
-            mean[i] += z / GPUMC__A_FEW;
-            square += z * z / GPUMC__A_FEW;
+            mean[i] += share * z;
+            square += share * z * z;
         }
-        *level += s->current->lp / GPUMC__A_FEW;
+        *level += share * s->current->lp;
         n_draws++;
     }
     is_here = n_draws == GPUMC__A_FEW && square < (double)n + 4 * sqrt(2 * (double)n);
