@@ -994,6 +994,78 @@ static void check_change_is_named(void)
     }
 }
 
+/* A lump that the bulk runs into is no tail, though nothing lies between them: without a word HMC would have half
+   of it in a quarter of the runs. */
+static double shouldered(const double *x, double *g, void *data)
+{
+    const double bulk = log(0.98) - 0.5 * x[0] * x[0], lump = log(0.02) - 0.5 * (x[0] - 4) * (x[0] - 4);
+    double lp = gpumc_log_sum_exp(bulk, lump);
+    (void)data;
+    g[0] -= x[0] - 4 * exp(lump - lp);
+    for (int i = 1; i < 10; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+    return lp;
+}
+static void check_shoulder(void)
+{
+    static const gpumc_param ten = { .name = "x", .size = 10 };
+    const gpumc_model m = { .name = "shoulder", .params = &ten, .n_params = 1, .log_density = shouldered };
+    int by_hmc = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        by_hmc += fit.sampler == GPUMC_SAMPLER_HMC;
+        gpumc_free(&fit);
+    }
+    printf("a shoulder: %d of 40 runs by HMC\n", by_hmc);
+    CHECK(by_hmc <= 5, "%d of 40 runs", by_hmc);
+}
+
+/* Of one value there is one way from its least draw to its greatest; others lead between chains. */
+static double bumped(const double *x, double *g, void *data)
+{
+    (void)data;
+    return gpumc_normal_lpdf(x[0], 0, 1, &g[0], NULL, NULL) + (x[0] > 0.5 && x[0] < 0.6 ? 4 : 0);
+}
+static void check_few_columns(void)
+{
+    static const gpumc_param x = { .name = "x" };
+    const gpumc_model m = { .name = "bumped", .params = &x, .n_params = 1, .log_density = bumped };
+    int named = 0;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        const gpumc_sample_options o = { .seed = seed, .skip_gradient_check = 1 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        named += warning_of(&fit, GPUMC_W_JUMPS) != NULL;
+        gpumc_free(&fit);
+    }
+    CHECK(named >= 10, "the jump is named in %d of 12 runs", named);
+}
+
+/* Normals with a metric that is not learned, and warm-ups of a few iterations: nothing is wrong with them. */
+static double scaled(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    (void)data;
+    for (int i = 0; i < 4; i++) lp += gpumc_normal_lpdf(x[i], 0, 1 + 9 * i, &g[i], NULL, NULL);
+    return lp;
+}
+static void check_little_learned(void)
+{
+    static const gpumc_param four = { .name = "x", .size = 4 };
+    const gpumc_model m = { .name = "scaled", .params = &four, .n_params = 1, .log_density = scaled };
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        gpumc_sample_options o = { .seed = seed, .metric = GPUMC_METRIC_UNIT };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && !warning_of(&fit, GPUMC_W_METRIC), "%s", fit.message);
+        gpumc_free(&fit);
+        o.metric = GPUMC_METRIC_AUTO;
+        o.num_warmup = 3 + (int)(seed % 4);
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_restarted == 0, "%d restarted", (int)fit.n_restarted);
+        gpumc_free(&fit);
+    }
+}
+
 /* One value of twenty has Student's tail: HMC, which the others call for, would have a fifth of what lies beyond 4,
    without a word. Of normals HMC's draws stand. */
 enum { TAILED = 20 };
@@ -1270,6 +1342,9 @@ int main(void)
     check_jump();
     check_jump_is_named();
     check_cause_of_jump();
+    check_shoulder();
+    check_few_columns();
+    check_little_learned();
     check_student_tail();
     check_loose();
     check_change_is_named();
