@@ -18842,16 +18842,17 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
     }
 }
 
-/* What only the run could tell. */
+/* What only the run could tell, if the draws have not told it anew. */
 static gpumc_status gpumc__merge_warnings(const gpumc__merge *m, size_t n)
 {
-    static const gpumc_warning_code codes[] = { GPUMC_W_RESTARTED, GPUMC_W_NOT_MIXED, GPUMC_W_IMPROPER,
-                                                GPUMC_W_UNSEEN, GPUMC_W_JUMPS, GPUMC_W_CHANGED };
+    static const gpumc_warning_code codes[] = { GPUMC_W_HELD, GPUMC_W_RESTARTED, GPUMC_W_NOT_MIXED,
+        GPUMC_W_IMPROPER, GPUMC_W_UNSEEN, GPUMC_W_JUMPS, GPUMC_W_CHANGED };
     gpumc_status status = GPUMC_OK;
     for (size_t k = 0; k < sizeof codes / sizeof *codes && !status; k++) {
         size_t warned = 0;
         for (size_t i = 0; i < n; i++)
             warned += (uint32_t)gpumc__facts(m, i)[GPUMC__FACT_WARNED] >> codes[k] & 1;
+        for (size_t i = 0; i < m->fit->n_warnings; i++) if (m->fit->warnings[i].code == codes[k]) warned = 0;
         if (warned > 0)
             status = gpumc__warn(m->fit, codes[k], 0, (double)warned, "%.0f of %.0f merged "
                                  "stores are of runs that warned of this: see what they printed",
@@ -18901,7 +18902,7 @@ static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
         const uint32_t said = (uint32_t)gpumc__facts(m, i)[GPUMC__FACT_WARNED];
         tails &= said & GPUMC__JUDGED && !(said >> GPUMC_W_HELD & 1);
     }
-    if (!status && (gpumc__merge_warnings(m, n) != GPUMC_OK || gpumc__collect_warnings(f, tails) != GPUMC_OK))
+    if (!status && (gpumc__collect_warnings(f, tails) != GPUMC_OK || gpumc__merge_warnings(m, n) != GPUMC_OK))
         status = gpumc__fail(m->error, GPUMC_ERROR_MEMORY, "out of memory for warnings");
     if (!status && longest > (double)f->n_draws)
         gpumc__fail(m->error, GPUMC_OK, "note: chains were cut to %.0f draws, the length of the shortest; "
