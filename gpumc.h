@@ -60,7 +60,7 @@
        must come back, by no C++ exception and no longjmp.
      - A struct of doubles laid over x and grad gives the values names: see examples/eight_schools.c.
      - The gradient is checked against differences at the start of every run, and a wrong one is refused by
-       name; gpumc_check_gradient does the same while you develop.
+       name, as is a value that nothing depends on; gpumc_check_gradient does the same while you develop.
 
    PARAMETERS  are blocks (gpumc_param); what is left zero has its default
        { .name = "beta", .size = 4 }                                         four real numbers
@@ -1984,8 +1984,9 @@ typedef struct gpumc_gradient_report {
    compares the gradient with finite differences in free coordinates, sign included: every component up to
    200, beyond that 200 of them and eight directions. A component fails when it is beyond 1e-4 relative, plus
    rounding noise, off both one-sided differences and the central one, so that a kink passes, and off those by
-   the step, of a wide range, at which differences agree among themselves. x: natural values, or NULL for the
-   model's start values (blocks without init: free coordinates 0.5). */
+   the step, of a wide range, at which differences agree among themselves. Last, a value without bounds that
+   the density does not depend on, wherever it is moved to, is GPUMC_ERROR_MODEL. x: natural values, or NULL
+   for the model's start values (blocks without init: free coordinates 0.5). */
 GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const double *x,
                                             gpumc_gradient_report *report, gpumc_error *error);
 
