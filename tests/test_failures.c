@@ -593,8 +593,9 @@ static double far_density(const double *x, double *grad, void *data)
     grad[0] += f->factor * by_mu;
     grad[1] += by_sigma;
     if (f->law == 2) {
-        lp -= fabs(x[0]);
+        lp -= fabs(x[0]) + 0.5 * x[1] * x[1];
         grad[0] -= f->factor * (x[0] < 0 ? -1 : 1);
+        grad[1] -= x[1];
     }
     return lp + f->jitter * gpumc_rng_normal(&f->rng);
 }
