@@ -21408,17 +21408,6 @@ static int gpumc__way_along(const gpumc__way *w, size_t k, size_t n_ways)
     return 1;
 }
 
-/* Whether something is said that a density which is no smooth function may be behind. */
-static int gpumc__is_doubted(const gpumc_fit *f)
-{
-    const uint32_t doubts = 1u << GPUMC_W_DIVERGENT | 1u << GPUMC_W_TREEDEPTH | 1u << GPUMC_W_RHAT
-        | 1u << GPUMC_W_ESS | 1u << GPUMC_W_HELD | 1u << GPUMC_W_NOT_MIXED | 1u << GPUMC_W_RESTARTED
-        | 1u << GPUMC_W_STUCK | 1u << GPUMC_W_ACCEPT;
-    uint32_t seen = 0;
-    for (size_t i = 0; i < f->n_warnings; i++) seen |= f->warnings[i].note ? 0 : 1u << f->warnings[i].code;
-    return (seen & doubts) != 0;
-}
-
 /* Halves a way; returns the jump, 0 where there is none, and its ends. */
 static double gpumc__way_jump(const gpumc__way *w, gpumc__post *a, gpumc__post *b)
 {
@@ -21785,6 +21774,17 @@ static gpumc_status gpumc__judge_draws(gpumc__run *r)
     if (!tails) return GPUMC_OK;
     f->n_warnings = before;
     return gpumc__collect_warnings(f, 1);
+}
+
+/* Whether something is said that a density which is no smooth function may be behind. */
+static int gpumc__is_doubted(const gpumc_fit *f)
+{
+    const uint32_t doubts = 1u << GPUMC_W_DIVERGENT | 1u << GPUMC_W_TREEDEPTH | 1u << GPUMC_W_RHAT
+        | 1u << GPUMC_W_ESS | 1u << GPUMC_W_HELD | 1u << GPUMC_W_NOT_MIXED | 1u << GPUMC_W_RESTARTED
+        | 1u << GPUMC_W_STUCK | 1u << GPUMC_W_ACCEPT;
+    uint32_t seen = 0;
+    for (size_t i = 0; i < f->n_warnings; i++) seen |= f->warnings[i].note ? 0 : 1u << f->warnings[i].code;
+    return (seen & doubts) != 0;
 }
 
 static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
