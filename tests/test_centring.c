@@ -1987,8 +1987,7 @@ static void check_bend(void)
           longest[2]);
 }
 
-/* Degrees of freedom that data keep from zero, and no scale of a block: bent, they had trees diverge in a fifth of
-   the runs. */
+/* Degrees of freedom that data keep from zero, and no scale of a block: bent, they have trees diverge. */
 enum { DEGREES_ROWS = 60 };
 static double degrees_density(const double *x, double *g, void *data)                /* a, b, sigma, nu */
 {

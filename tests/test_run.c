@@ -994,8 +994,7 @@ static void check_change_is_named(void)
     }
 }
 
-/* A lump that the bulk runs into is no tail, though nothing lies between them: without a word HMC would have half
-   of it in a quarter of the runs. */
+/* A lump that the bulk runs into is no tail, though nothing lies between them: HMC's draws do not stand. */
 static double shouldered(const double *x, double *g, void *data)
 {
     const double bulk = log(0.98) - 0.5 * x[0] * x[0], lump = log(0.02) - 0.5 * (x[0] - 4) * (x[0] - 4);
@@ -1066,8 +1065,8 @@ static void check_little_learned(void)
     }
 }
 
-/* One value of twenty has Student's tail: HMC, which the others call for, would have a fifth of what lies beyond 4,
-   without a word. Of normals HMC's draws stand. */
+/* One value of twenty has Student's tail: HMC, which the others call for, would have too little of it, without a
+   word. Of normals HMC's draws stand. */
 enum { TAILED = 20 };
 static double student_tailed(const double *x, double *g, void *data)
 {
