@@ -175,7 +175,8 @@
                     missing, or a sign is wrong
        RESTARTED    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
                     several modes this hides one: compare with keep_stuck_chains. A note where the place that
-                    it left has next to none of the mass, or leads to the draws
+                    it left has next to none of the mass, or leads to the draws; and of a warm-up that was
+                    done again, with its draws, because these had begun where next to none of the mass is
        NOT_MIXED    the chains had not met when warm-up ended
        STUCK, ACCEPT, METRIC   steps are too long or too short, or of one length where scales vary
        CONSTANT, NOT_FINITE, FEW_CHAINS, FEW_DRAWS, CHECKPOINT   what the diagnostics lack, or a file
@@ -15227,6 +15228,14 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
     gpumc__adapt_set_step_sizes(a, chains, 0);
 }
 
+/* Remembers that a chain was put elsewhere; returns what is to hold the natural values of where it was. */
+static double *gpumc__adapt_leaves(gpumc_adapt *a, const gpumc__restart *restart)
+{
+    const size_t k = gpumc__smaller(a->n_restarts++, GPUMC__MAX_RESTARTS - 1);
+    a->restarts[k] = *restart;
+    return a->left + k * (a->layout ? a->layout->n_natural : 0);
+}
+
 /* Puts every chain that lags behind onto a draw of the best one, and remembers that for the report. */
 static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
@@ -15244,9 +15253,8 @@ static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
         for (size_t k = 0; k < a->n_used; k++)
             if (gpumc_rng_below(&rng, k + 1) == 0) source = a->used[k];
         for (size_t k = 0; k < a->n_kept; k++) if (a->owner[k] == c) a->owner[k] = (uint32_t)a->n_chains;
-        const size_t k = gpumc__smaller(a->n_restarts++, GPUMC__MAX_RESTARTS - 1);
-        a->restarts[k] = restart;
-        if (l) gpumc_model_natural(l, gpumc_nuts_draw(chains[c]), a->left + k * l->n_natural, a->model_work);
+        double *left = gpumc__adapt_leaves(a, &restart);
+        if (l) gpumc_model_natural(l, gpumc_nuts_draw(chains[c]), left, a->model_work);
         gpumc__nuts_move(chains[c], a->q + source * a->dim, a->lp[source], a->g + source * a->dim);
         a->healthy[c] = 1;
     }
@@ -20092,6 +20100,7 @@ typedef struct gpumc__run {
     size_t n_chains, chunk; /* chunk: draws a thread makes before it looks for the chain behind */
     size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
     int warmup, again;                       /* again: by trees, see gpumc__sample_again */
+    double anew;                             /* not 0: the log share of mass that called gpumc__sample_anew */
     volatile int stopped, overran, unstreamed;   /* overran: generate, its outputs */
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
@@ -20240,7 +20249,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 12    /* to be raised when what is carried, or what it means, changes */
+#define GPUMC__CHECKPOINT_FORMAT 13    /* to be raised when what is carried, or what it means, changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -20393,6 +20402,7 @@ static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
     if (k->reading) r->begin = now - elapsed[0], r->phase_begin = now - elapsed[1];
     gpumc__carry(k, probe, sizeof *probe);
     gpumc__carry(k, &r->warmup, sizeof r->warmup);
+    gpumc__carry(k, &r->anew, sizeof r->anew);
     gpumc__carry(k, &r->again, sizeof r->again);
     gpumc__carry(k, r->n_iterations, sizeof r->n_iterations);
     gpumc__carry(k, &f->n_warmup, sizeof f->n_warmup);
@@ -20908,6 +20918,18 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     f->warmup_stats = GPUMC__TAKE_ROWS(gpumc_draw_stats, warmup, 1);
 }
 
+/* Warm-up's state in such memory, as it is before the first iteration. */
+static gpumc_status gpumc__begin_adapt(gpumc__run *r, void *memory, double *work, gpumc_error *error)
+{
+    const gpumc_adapt_options o = gpumc__adapt_options_of(r->options);
+    r->adapt = gpumc_adapt_init(memory, gpumc_adapt_bytes(r->layout, 0, &o), r->layout, 0, &o, error);
+    if (!r->adapt) return error->status;
+    r->adapt->model_work = work;
+    r->adapt->team = r->crowd;
+    r->adapt->guided = r->model->guide && r->options->sampler != GPUMC_SAMPLER_NUTS;
+    return GPUMC_OK;
+}
+
 /* Scratch of the run: machines, warm-up, rows. */
 static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const gpumc_fit *f,
                                      gpumc_error *error)
@@ -20927,10 +20949,7 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     if (arena->base) {
         memset(r->chains, 0, chains * sizeof(gpumc__chain));
         memset(q, 0, dim * sizeof(double));
-        r->adapt = gpumc_adapt_init(adapt, adapt_bytes, r->layout, 0, &a, error);
-        if (!r->adapt) return error->status;
-        r->adapt->model_work = scratch;
-        r->adapt->guided = r->model->guide && o->sampler != GPUMC_SAMPLER_NUTS;
+        if (gpumc__begin_adapt(r, adapt, scratch, error) != GPUMC_OK) return error->status;
     }
     for (size_t c = 0; c < chains; c++) {
         char *machine = (char *)gpumc__take(arena, nuts_bytes, 1);
@@ -21801,6 +21820,10 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
     if (p->written.status != GPUMC_OK && status == GPUMC_OK)
         status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "the last checkpoint failed: %.200s",
                              p->written.text);
+    if (r->anew < 0 && status == GPUMC_OK)
+        status = gpumc__warn(f, GPUMC_W_RESTARTED, 1, r->anew, "warm-up had ended too early: the draws began "
+                             "where e^%.0f of the mass is; it was done again from where they had come to, "
+                             "and so were they", r->anew);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(r, i, until);
     if (status == GPUMC_OK && f->draws) {
         status = gpumc__judge_draws(r);
@@ -21835,6 +21858,101 @@ static int gpumc__look_back(gpumc__run *r, int finished)
     if (f->draws && f->n_draws)
         whole = gpumc__each_column(f, r->crowd, GPUMC_GENERATED, gpumc__summarise_column, f);
     return (gpumc__run_warnings(r, finished) == GPUMC_OK) & whole;
+}
+
+/* ---- draws that are not the last ones ------------------------------------------------------------ */
+/* The level, and the log mass of where a chain was in 20 draws from this on; -infinity where it was held. */
+static double gpumc__mass_from(gpumc__run *r, size_t chain, size_t first)
+{
+    gpumc_fit *f = r->fit;
+    gpumc_adapt *a = r->adapt;
+    double lp[20];
+    size_t draws[20], n = 0;
+    for (size_t k = 0; k < 20 && n < a->capacity; k++) {
+        const double *row = f->draws + (chain * f->draw_capacity + first + k) * f->n_columns;
+        double *q = a->q + n * a->dim;
+        if (gpumc_model_unconstrain(r->layout, row, q, a->model_work, NULL) != GPUMC_OK) continue;
+        lp[n] = gpumc_model_eval(r->layout, q, a->g + n * a->dim, a->model_work);
+        f->sampling_gradients++;
+        draws[n] = n;
+        n++;
+    }
+    if (n < 10) return -GPUMC_INF;
+    a->levels[chain] = gpumc__median_of(lp, n);
+    return gpumc__adapt_mass(a, draws, n, a->levels[chain]);
+}
+
+/* Whether draws began where next to none of the mass is that the last ones have found: warm-up ended too
+   early. Then returns the log of its share, else 0; levels and masses are those of the last draws. */
+static double gpumc__fell_short(gpumc__run *r)
+{
+    const gpumc_fit *f = r->fit;
+    const gpumc_sample_options *o = r->options;
+    double *masses = r->adapt->masses, least = GPUMC_INF, most = -GPUMC_INF, low = least, high = most;
+    int doubted = 0;
+    for (size_t i = 0; i < f->n_warnings; i++)
+        doubted |= f->warnings[i].code == GPUMC_W_RHAT || f->warnings[i].code == GPUMC_W_ESS;
+    if (!doubted || r->anew < 0 || f->n_draws < 100 || o->num_warmup < 1 || o->on_draw || o->initial_metric
+        || o->keep_stuck_chains) return 0;
+    for (size_t k = 0; k < 2 * r->n_chains; k++) {           /* a look at what is kept spares gradients */
+        double mean = 0;
+        for (size_t i = 0; i < 20; i++)
+            mean += f->stats[k / 2 * f->draw_capacity + (k % 2 ? f->n_draws - 20 : 0) + i].lp / 20;
+        gpumc__include(&low, &high, mean);
+    }
+    for (size_t c = 0; c < r->n_chains && high - low > 10; c++) {
+        const double first = gpumc__mass_from(r, c, 0);
+        masses[c] = gpumc__mass_from(r, c, f->n_draws - 20);
+        if (gpumc__is_finite(first)) least = fmin(least, first);
+        most = fmax(most, masses[c]);
+    }
+    return least - most < gpumc__no_mass(f->n_free) ? least - most : 0;
+}
+
+/* Chains go to where they have come to last, or to the best of them, whose draws differ. */
+static void gpumc__start_anew(gpumc__run *r)
+{
+    gpumc_adapt *a = r->adapt;
+    const gpumc_fit *f = r->fit;
+    const size_t share = f->n_draws / 10 / r->n_chains;
+    size_t best = 0;
+    int witnesses = 0;
+    for (size_t c = 1; c < r->n_chains; c++) if (a->masses[c] > a->masses[best]) best = c;
+    const double least = a->masses[best] + gpumc__no_mass(f->n_free);
+    for (size_t c = 0; c < r->n_chains; c++) witnesses += a->masses[c] >= least;
+    for (size_t c = 0; c < r->n_chains; c++) {
+        const int lags = a->masses[c] < least && gpumc__is_finite(a->masses[c]);
+        const gpumc__restart restart = { r->n_iterations[1], c, best, a->levels[c], a->levels[best],
+                                         a->masses[c] - a->masses[best], witnesses };
+        const double *last = f->draws + (c * f->draw_capacity + f->n_draws - 1) * f->n_columns;
+        const size_t draw = f->n_draws - 1 - c * share;
+        const double *row = lags ? f->draws + (best * f->draw_capacity + draw) * f->n_columns : last;
+        if (lags) memcpy(gpumc__adapt_leaves(a, &restart), last, r->layout->n_natural * sizeof *last);
+        gpumc_nuts_set_path(r->machines[c], GPUMC_SAMPLER_NUTS, 0, 0);
+        if (gpumc_model_unconstrain(r->layout, row, a->moments, a->model_work, NULL) == GPUMC_OK)
+            gpumc__begin_at(r, c, a->moments);
+    }
+}
+
+/* Warm-up is done again from where the draws have come to, and so are they: what was learned in next to no
+   mass is no metric for the rest. Returns 0 when stopped before the end. */
+static int gpumc__sample_anew(gpumc__run *r, double share)
+{
+    gpumc_fit *f = r->fit;
+    gpumc_layout_init(r->model, r->layout, gpumc_layout_bytes(r->model, NULL), NULL);
+    gpumc__start_anew(r);
+    const gpumc_adapt old = *r->adapt;
+    gpumc__begin_adapt(r, r->adapt, old.model_work, NULL);
+    r->adapt->n_restarts = old.n_restarts;
+    memcpy(r->adapt->restarts, old.restarts, sizeof old.restarts);
+    for (size_t c = 0; c < r->n_chains; c++) r->chains[c].divergences = 0;
+    r->anew = share;
+    r->again = 0;
+    r->n_iterations[1] = f->n_warmup = (size_t)r->options->num_warmup;
+    gpumc__phase(r, 1);
+    if (!gpumc__warm_up(r)) return 0;
+    gpumc__phase(r, 0);
+    return gpumc__advance(r, r->n_iterations[0]);
 }
 
 /* The warning that has trees draw again what paths drew, or NULL: paths that were chosen, not asked for. Held
@@ -21909,15 +22027,18 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "generate writes behind the %.0f values of its "
                            "outputs: the size of an output is too small, or an index too large",
                            (double)(r->fit->n_columns - r->fit->n_params_columns));
-    int whole = gpumc__look_back(r, finished);
-    const char *finding = finished && whole ? gpumc__paths_fail(r) : NULL;
-    if (finding && gpumc__stops(r)) {
-        /* all draws are made: they are the result, unless the run can go on as if it had not stopped */
-        r->fit->resumable = p->path && gpumc__save(r);
-        finished = !p->path;
-    } else if (finding) {
-        finished = gpumc__sample_again(r, finding);
-        whole = gpumc__look_back(r, finished);
+    int whole;
+    while ((whole = gpumc__look_back(r, finished)) && finished) {
+        const double share = gpumc__fell_short(r);
+        const char *finding = gpumc__paths_fail(r);
+        if (!(share < 0) && !finding) break;
+        if (gpumc__stops(r)) {
+            /* all draws are made: they are the result, unless the run can go on as if it had not stopped */
+            r->fit->resumable = p->path && gpumc__save(r);
+            finished = !p->path;
+            break;
+        }
+        finished = share < 0 ? gpumc__sample_anew(r, share) : gpumc__sample_again(r, finding);
     }
     if (!whole)
         gpumc__fail(error, GPUMC_OK, "memory ran out while the warnings were collected: they are incomplete");

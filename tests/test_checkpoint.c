@@ -391,6 +391,41 @@ static void check_places_left(void)
     check_pieces("where chains were left", &m, small, 200, 1);
 }
 
+/* A spot that chains come upon among the draws, so that warm-up begins anew: see test_run. */
+static double spot_density(const double *x, double *g, void *data)
+{
+    double broad = -30, narrow = -3 * log(0.1), in;
+    (void)data;
+    count_point(x[0]);
+    for (int i = 0; i < 3; i++) {
+        broad -= 0.5 * x[i] * x[i];
+        narrow -= 50 * (x[i] - (i ? 0 : 3)) * (x[i] - (i ? 0 : 3));
+    }
+    in = gpumc_inv_logit(narrow - broad);
+    for (int i = 0; i < 3; i++) g[i] -= (1 - in) * x[i] + 100 * in * (x[i] - (i ? 0 : 3));
+    return gpumc_log_sum_exp(broad, narrow);
+}
+static void check_anew(void)
+{
+    const gpumc_param three = { .name = "x", .size = 3 };
+    const gpumc_model m = { .params = &three, .n_params = 1, .log_density = spot_density };
+    int n_anew = 0;
+    for (uint64_t seed = 1; seed <= 12 && n_anew < 3; seed++) {
+        gpumc_sample_options o = small;
+        gpumc_fit fit;
+        o.num_samples = 200;
+        o.seed = seed;
+        arm(0);
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const int is_anew = fit.n_warnings > 0 && strstr(fit.warnings->text, "warm-up had ended too early");
+        gpumc_free(&fit);
+        if (!is_anew) continue;
+        n_anew++;
+        check_pieces("warm-up anew", &m, o, 1000, 1);
+    }
+    CHECK(n_anew == 3, "warm-up began anew in %d runs", n_anew);
+}
+
 /* A lump beside the bulk: trees draw again what HMC drew, and may be stopped at any point of that. */
 static double lumpy_density(const double *x, double *g, void *data)
 {
@@ -1008,6 +1043,7 @@ int main(void)
     check_slopes();
     check_lines();
     check_places_left();
+    check_anew();
     check_again();
     check_guide();
     check_options();

@@ -612,6 +612,51 @@ static void check_places_left(void)
         }
 }
 
+/* A spot 3 sd off the middle of a broad normal, which has e^-30 of its mass: chains begin in that, come upon the
+   spot in warm-up or among the draws, and never leave it. Draws that began before are not what a run returns. */
+static double spot(const double *x, double *g, void *data)
+{
+    const double sd = 0.1;
+    double broad = -30, narrow = -3 * log(sd), in = 0;
+    (void)data;
+    for (int i = 0; i < 3; i++) {
+        broad -= 0.5 * x[i] * x[i];
+        narrow -= 0.5 * (x[i] - (i ? 0 : 3)) * (x[i] - (i ? 0 : 3)) / (sd * sd);
+    }
+    in = gpumc_inv_logit(narrow - broad);
+    for (int i = 0; i < 3; i++) g[i] -= (1 - in) * x[i] + in * (x[i] - (i ? 0 : 3)) / (sd * sd);
+    return gpumc_log_sum_exp(broad, narrow);
+}
+static void check_late_spot(void)
+{
+    static const gpumc_param three = { .name = "x", .size = 3 };
+    const gpumc_model m = { .params = &three, .n_params = 1, .log_density = spot };
+    int n_anew = 0, n_right = 0, n_kept = 0, n_moved = 0;
+    for (uint64_t seed = 1; seed <= 16; seed++) {
+        gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const gpumc_warning *anew = warning_of(&fit, GPUMC_W_RESTARTED);
+        const int is_anew = anew && strstr(anew->text, "warm-up had ended too early");
+        const gpumc_summary x = gpumc_summarise(&fit, 0);
+        const int is_right = fabs(x.mean - 3) < 0.02 && fabs(x.sd - 0.1) < 0.02;
+        if (is_anew) CHECK(anew->note && anew->value < -20 && is_right, "seed %d: %g, mean %g, sd %g: %s", (int)seed,
+                           anew->value, x.mean, x.sd, anew->text);
+        n_anew += is_anew;
+        n_right += is_right;
+        n_moved += is_anew ? (int)fit.n_restarted : 0;
+        gpumc_free(&fit);
+        if (!is_anew) continue;
+        o.keep_stuck_chains = 1;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        for (size_t k = 0; k < fit.n_warnings; k++) n_kept += fit.warnings[k].code == GPUMC_W_RESTARTED;
+        gpumc_free(&fit);
+    }
+    CHECK(n_anew >= 4 && n_right >= 14, "warm-up began anew in %d of 16 runs, %d are right", n_anew, n_right);
+    CHECK(n_moved > 0, "no word of chains that had stayed behind");
+    CHECK(n_kept == 0, "%d words of restarts where chains were to be kept", n_kept);
+}
+
 /* A Poisson regression on ages of 20 to 80, from starts where rates are e^160: no seed is refused or warned
    of. */
 enum { AGES = 200 };
@@ -1353,6 +1398,7 @@ int main(void)
     check_lists_of_one();
     check_modes();
     check_places_left();
+    check_late_spot();
     check_batch();
     check_generated();
     check_by_kinds();
