@@ -21909,7 +21909,7 @@ static double gpumc__fell_short(gpumc__run *r)
     return least - most < gpumc__no_mass(f->n_free) ? least - most : 0;
 }
 
-/* Chains go to where they have come to last, or to the best of them, whose draws differ. */
+/* Chains begin at the last of their draws; those that lag, at late ones of the best. */
 static void gpumc__start_anew(gpumc__run *r)
 {
     gpumc_adapt *a = r->adapt;
@@ -21924,13 +21924,16 @@ static void gpumc__start_anew(gpumc__run *r)
         const int lags = a->masses[c] < least && gpumc__is_finite(a->masses[c]);
         const gpumc__restart restart = { r->n_iterations[1], c, best, a->levels[c], a->levels[best],
                                          a->masses[c] - a->masses[best], witnesses };
-        const double *last = f->draws + (c * f->draw_capacity + f->n_draws - 1) * f->n_columns;
-        const size_t draw = f->n_draws - 1 - c * share;
-        const double *row = lags ? f->draws + (best * f->draw_capacity + draw) * f->n_columns : last;
-        if (lags) memcpy(gpumc__adapt_leaves(a, &restart), last, r->layout->n_natural * sizeof *last);
+        const size_t chain = f->draw_capacity * f->n_columns;
+        const double *from = f->draws + (lags ? best : c) * chain, *own = f->draws + c * chain;
+        size_t draw = f->n_draws - 1;
+        if (lags) memcpy(gpumc__adapt_leaves(a, &restart), own + draw * f->n_columns,
+                         r->layout->n_natural * sizeof *own);
+        draw -= lags ? c * share : 0;
+        while (gpumc_model_unconstrain(r->layout, from + draw * f->n_columns, a->moments, a->model_work, NULL)
+               != GPUMC_OK && draw > 0) draw--;                      /* a value may have come to its bound */
         gpumc_nuts_set_path(r->machines[c], GPUMC_SAMPLER_NUTS, 0, 0);
-        if (gpumc_model_unconstrain(r->layout, row, a->moments, a->model_work, NULL) == GPUMC_OK)
-            gpumc__begin_at(r, c, a->moments);
+        gpumc__begin_at(r, c, a->moments);
     }
 }
 

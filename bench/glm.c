@@ -114,7 +114,7 @@ static gpumc_glm *make(const shape *s, double *x, double *y, size_t *levels, voi
     data.n_columns = s->n_columns;
     data.x = x;
     data.y = y;
-    data.factors = factors;
+    data.factors = data.n_factors ? factors : NULL;
     data.single_precision = s->single_precision;
     bytes = gpumc_glm_bytes(&data, &error);
     *memory = bench_memory(malloc(bytes + 1));

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Every program of bench/ runs to its end, in the least that it can be asked for, and prints figures: what nobody
+# runs for weeks breaks unseen. The figures themselves are nobody's business here.
+. ./check.sh
+cd ..
+
+# runs FIGURES PROGRAM ARGUMENT...: built without what it does not use, it prints so many lines with a figure
+runs() {
+    figures=$1 program=$2
+    shift 2
+    [ -x "$scratch/$program" ] \
+        || ${CC:-cc} -O1 -DGPUMC_STATIC bench/$program.c -o "$scratch/$program" -lm -pthread || return
+    (cd "$scratch" && "./$program" "$@" >figures) || return
+    cat "$scratch/figures"
+    [ "$(grep -v '^command' "$scratch/figures" | grep -cE ' [0-9]+\.[0-9]+')" -ge "$figures" ]
+}
+
+check 'glm' runs 1 glm 1 small
+check 'kernels' runs 8 kernels
+check 'output' runs 1 output folder="$scratch" repeats=1
+check 'sampler targets' runs 8 sampler targets seeds=1
+check 'sampler overhead' runs 3 sampler overhead
+finish
