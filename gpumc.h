@@ -7451,7 +7451,8 @@ static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
         || gpumc__link_is_wrong(m, i, "scale", p->scale, p->scale_index, error)
         || GPUMC__WRONG(gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
                         "location, scale, walk, covariates or factor must be GPUMC_UNBOUNDED, not GPUMC_%s; "
-                        "model its logarithm instead", gpumc__kind_names[p->kind])
+                        "model its %s instead (gpumc_hier_data has links)", gpumc__kind_names[p->kind],
+                        p->kind == GPUMC_UNIT || p->kind == GPUMC_INTERVAL ? "logit" : "logarithm")
         || GPUMC__WRONG(p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
                         (double)p->walk_dim, (double)n_dims)
         || gpumc__walk_is_wrong(m, i, error) || gpumc__series_is_wrong(m, i, error)
@@ -9218,7 +9219,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
 {
     size_t tile = 0, row = GPUMC__NO_ROW, group = 0, what = 0;
     double value = 0;
-    char of_group[40] = "", by_p[40] = "", at_x[72];
+    char of_group[40] = "", by_p[40] = "", at_x[120];
     if (!rows || !p || !work)
         return GPUMC__BAD_ARGUMENT(error, "gpumc_rows_explain: rows, p or work is NULL");
     const size_t n_group = rows->kind.n_group, n = 1 + n_group + rows->kind.n_shared;
@@ -9235,10 +9236,10 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
                 what = k;
                 value = v;
                 at_x[0] = 0;
-                for (size_t c = 0; c < rows->kind.n_columns && c < 3; c++)
+                for (size_t c = 0; c < rows->kind.n_columns && c < 6; c++)
                     snprintf(at_x + strlen(at_x), sizeof at_x - strlen(at_x), "%s%.5g", c ? ", " : " at x = ",
                              a.columns[c * GPUMC_LANES + l]);
-                if (rows->kind.n_columns > 3) strcat(at_x, ", ...");
+                if (rows->kind.n_columns > 6) strcat(at_x, ", ...");
             }
         }
     if (row == GPUMC__NO_ROW) return GPUMC_OK;
@@ -20980,8 +20981,8 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
     gpumc_error why;
     if (r->model->explain && r->model->explain(work, r->model->data, &why) != GPUMC_OK)
         return gpumc__fail(error, GPUMC_ERROR_START, tries == 1
-                               ? "chain %.0f: its start, from init, will not do (are data outside their "
-                                 "support, or is init?): %.170s"
+                               ? "chain %.0f: its start will not do (are data outside their support, or is "
+                                 "init?): %.170s"
                                : "chain %.0f: none of its start points will do (are data outside their "
                                  "support? else give init): %.170s", (double)(c + 1), why.text);
     for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 80; i++) {
@@ -20997,13 +20998,14 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
                            by_guide ? "guide" : "log density", lp, where);
     }
     const char *what = gpumc__is_finite(lp) ? "gradient" : by_guide ? "guide" : "log density";
+    const char *may = gpumc__is_nan(lp) ? "is a number in the data NaN, a scale not positive"
+                                        : "are data outside their support";
     if (tries == 1)
         return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite where init says (%g "
-                           "at %s); are data outside their support, or init?", (double)(c + 1), what, lp,
-                           where);
+                           "at %s); %s, or init?", (double)(c + 1), what, lp, where, may);
     return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite at all of %d start points "
-                       "(last %g at %s); are data outside their support, a bound not declared? else give "
-                       "init or a smaller init_radius", (double)(c + 1), what, tries, lp, where);
+                       "(last %g at %s); %s, a bound not declared? else give init or a smaller init_radius",
+                       (double)(c + 1), what, tries, lp, where, may);
 }
 
 /* Puts a chain's machine at a point; returns 0 where it cannot start. */
@@ -21335,13 +21337,13 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
     for (size_t c = 0; c < r->n_chains; c++) {
         const double *x = r->chains[c].work;
         is_free &= x[n + i] == 0;
-        gone |= doubted && fabs(x[i]) > 1e100;
+        gone |= doubted && fabs(x[i]) > 1e9;
         /* some -1 where the posterior is proper; of positive values by their logarithms */
         rises &= p->param->kind != GPUMC_POSITIVE ? (x[i] - s.q50) * x[n + i] > 1e3
             : s.q50 > 0 && log(x[i] / s.q50) * (1 + x[i] * x[n + i]) > 1e3;
     }
     return is_free ? "the log density does not depend on it where the chains are"
-        : gone ? "it has gone beyond 1e100 (has the log density its sign?)"
+        : gone ? "it has gone beyond 1e9 (has the log density its sign, the model its units?)"
         : rises ? "the log density rises away from its median where the chains end (has it its sign?)"
         : doubted && positive && s.q95 > 1e9 * s.q5 && s.q50 > 1e3 * s.q5 && !gpumc__falls_to_0(r, i, s.q50)
             ? "its draws span nine orders of magnitude or more, towards zero"
@@ -21376,7 +21378,8 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
     if (!wrong) return GPUMC_OK;
     gpumc_column_name(f, loose, name, sizeof name);
     if (gpumc__warn(f, GPUMC_W_IMPROPER, 0, (double)loose, "nothing seems to hold %s: %s. Give it a prior, "
-                    "or leave it out; until then no draw of anything means much", name, wrong) != GPUMC_OK)
+                    "a narrower one, or leave it out; until then no draw of anything means much", name, wrong)
+        != GPUMC_OK)
         return GPUMC_ERROR_MEMORY;
     gpumc__say_first(f);
     return GPUMC_OK;
@@ -21427,9 +21430,11 @@ static int gpumc__way_along(const gpumc__way *w, size_t k, size_t n_ways)
     return 1;
 }
 
-/* Halves a way; returns the jump, 0 where there is none, and its ends. */
+/* Halves a way; returns the jump, 0 where there is none, or the way is too long to tell, and its ends. */
 static double gpumc__way_jump(const gpumc__way *w, gpumc__post *a, gpumc__post *b)
 {
+    const size_t n = w->run->layout->n_free;
+    const double length = sqrt(gpumc__dot(w->by, w->by, n));
     *a = gpumc__way_at(w, 0);
     *b = gpumc__way_at(w, 1);
     for (int k = 0; k < GPUMC__HALVINGS; k++) {
@@ -21440,7 +21445,8 @@ static double gpumc__way_jump(const gpumc__way *w, gpumc__post *a, gpumc__post *
         *(behind > before ? a : b) = m;
     }
     const double jump = b->lp - a->lp, smooth = (fabs(a->slope) + fabs(b->slope)) * (b->t - a->t);
-    return gpumc__is_finite(jump) && fabs(jump) > 0.1 + 10 * smooth ? jump : 0;
+    const int near_by = length * (b->t - a->t) < 1e-3;
+    return near_by && gpumc__is_finite(jump) && fabs(jump) > 0.1 + 10 * smooth ? jump : 0;
 }
 
 /* The natural value whose passing from one end to the other makes most of the jump, by itself, and where. */
@@ -21493,6 +21499,17 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
 }
 
 /* ---- the same density again ---------------------------------------------------------------------- */
+/* Whether the coordinates q of a draw are known by its values no better than roughly, as next to a bound. */
+static int gpumc__is_rounded(gpumc__run *r, const double *draw, const double *q)
+{
+    const gpumc_layout *l = r->layout;
+    double *x = r->adapt->model_work, *nearly = r->chains[0].nuts->x;
+    for (size_t i = 0; i < l->n_natural; i++) x[i] = draw[i] * (1 - 1e-13);
+    if (gpumc_model_unconstrain(l, x, nearly, r->chains[0].work, NULL) != GPUMC_OK) return 1;
+    for (size_t i = 0; i < l->n_free; i++) if (fabs(nearly[i] - q[i]) > 1e-6 * (1 + fabs(q[i]))) return 1;
+    return 0;
+}
+
 /* Draws' log densities by this thread alone, but for what rounding of the draws may do to them. */
 static gpumc_status gpumc__warn_of_change(gpumc__run *r)
 {
@@ -21506,6 +21523,7 @@ static gpumc_status gpumc__warn_of_change(gpumc__run *r)
         const double *draw = f->draws + place * f->n_columns, then = f->stats[place].lp;
         double doubt = 1e-6 * (1 + fabs(then));
         if (gpumc_model_unconstrain(l, draw, q, work, NULL) != GPUMC_OK) continue;
+        if (gpumc__is_rounded(r, draw, q)) continue;
         double lp = gpumc_model_eval(l, q, grad, work);
         for (size_t i = 0; i < l->n_free; i++) doubt += 1e-12 * fabs(q[i] * grad[i]);
         lp += gpumc__to_kinds(l, q, draw, NULL, work);
@@ -21658,9 +21676,11 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     if (found == GPUMC__NONE) return GPUMC_OK;
     gpumc_column_name(f, all.column[found % all.n], name, sizeof name);
     return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is, far from "
-                       "all of them %s%s: estimates lack it; a longer run by the sampler NUTS may find it",
+                       "all of them %s%s: estimates lack it; %s may find it",
                        gpumc__significant(100 * most, 1, number),
-                       found < all.n ? "along " : "in all directions", found < all.n ? name : "");
+                       found < all.n ? "along " : "in all directions", found < all.n ? name : "",
+                       f->sampler == GPUMC_SAMPLER_NUTS ? "more chains, from other seeds or init,"
+                                                        : "a longer run by the sampler NUTS");
 }
 
 /* ---- where chains were left ---------------------------------------------------------------------- */
@@ -21720,17 +21740,19 @@ static int gpumc__leads(gpumc__run *r, size_t restart, uint64_t until)
     return leads;
 }
 
-/* A mere note where half of the chains agree on the best and the place left has next to none of the mass, or
-   where it is known to lead to the draws. */
+/* A mere note where the place left has next to none of the mass, by far unless half of the chains agree on
+   the best, or where it is known to lead to the draws. */
 static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, uint64_t until)
 {
     gpumc_fit *f = r->fit;
     const gpumc__restart *left = &r->adapt->restarts[restart];
-    const int is_far = left->mass < gpumc__no_mass(f->n_free) && 2 * left->witnesses >= (int)f->n_chains;
+    const double far_off = gpumc__no_mass(f->n_free) * (2 * left->witnesses >= (int)f->n_chains ? 1 : 4);
+    const int is_far = left->mass < far_off;
     const int leads = !is_far && gpumc__leads(r, restart, until);
-    return gpumc__warn(f, GPUMC_W_RESTARTED, is_far || leads, (double)left->chain, "chain %.0f lagged at log "
+    return gpumc__warn(f, GPUMC_W_RESTARTED, is_far || leads, (double)left->chain, "chain %.0f %s at log "
                        "density %.4g in warm-up iteration %.0f and was restarted from chain %.0f at %.4g: %s",
-                       (double)(left->chain + 1), left->level, (double)left->iteration,
+                       (double)(left->chain + 1), left->level < left->healthy_level ? "lagged"
+                       : "was in too small a place", left->level, (double)left->iteration,
                        (double)(left->source + 1), left->healthy_level,
                        is_far ? "it was far off, or in a region of next to no mass"
                        : leads ? "it was slow, for trees have come from there to the draws since"

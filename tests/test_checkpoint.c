@@ -381,7 +381,7 @@ static double ridge_density(const double *x, double *g, void *data)
 static void check_places_left(void)
 {
     double init[3 * RIDGE];
-    for (int i = 0; i < 3 * RIDGE; i++) init[i] = i / RIDGE == 1 ? 0 : 100;
+    for (int i = 0; i < 3 * RIDGE; i++) init[i] = i / RIDGE == 1 ? 0 : 12;
     const gpumc_param x = { .name = "x", .size = RIDGE, .init = init, .n_inits = 3 };
     const gpumc_model m = { .params = &x, .n_params = 1, .log_density = ridge_density };
     gpumc_fit fit;

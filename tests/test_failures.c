@@ -495,7 +495,7 @@ static void check_starts(void)
            WORDS("none of its start points", "support? else give init", "row 7 is no count, x given"));
     m.params = &told;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START,
-           WORDS("its start, from init,", "or is init?", "row 7 is no count, x given"));
+           WORDS("its start will not do", "or is init?", "row 7 is no count, x given"));
     m.explain = NULL;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("where init says", "-inf at mu[1] 2"));
     m.params = &mu;

@@ -597,7 +597,7 @@ static void check_places_left(void)
         for (uint64_t seed = 1; seed <= 8; seed++) {
             double init[4 * RIDGE], less = -60;
             for (int i = 0; i < 4 * RIDGE; i++)
-                init[i] = i / RIDGE == 1 ? (mode ? -20 : 0) : mode ? 20 + 0.1 * i : 100;
+                init[i] = i / RIDGE == 1 ? (mode ? -20 : 0) : mode ? 20 + 0.1 * i : 12;
             const gpumc_param x = { .name = "x", .size = RIDGE, .init = init, .n_inits = 4 };
             const gpumc_model m = { .params = &x, .n_params = 1, .log_density = mode ? two_modes : ridge,
                                     .data = &less };
