@@ -69,6 +69,7 @@
        { .name = "p", .kind = GPUMC_SIMPLEX, .size = 3 }
        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = dims, .n_dims = 2 }     size_t dims[] = { 3, 3 };
        { .name = "theta", .size = 8, .location = "mu", .scale = "tau" }      hierarchical, in natural form
+     What the density says nothing of is uniform within its bounds; without two bounds it needs a prior.
 
    HIERARCHIES  Elements that spread around a location with a scale should say so. The density stays the
      natural one; the sampler's coordinates move between centred and non-centred, element by element, as
@@ -84,7 +85,8 @@
      Correlated blocks of one size (intercepts, slopes): K blocks name an earlier K x K block, .factor = "L",
      the first its first row. The density adds, for every element, gpumc_multi_normal_cholesky_lpdf of the K
      numbers (theta - location) / scale about 0 with factor L, less the K log scales, and for L
-     gpumc_lkj_corr_cholesky_lpdf: eta 1 has all correlations alike, a larger one smaller ones.
+     gpumc_lkj_corr_cholesky_lpdf: eta 1 has all correlations alike (that of two uniform), a larger one
+     smaller ones. A density that does not depend on what blocks name so is refused.
      Chains that would start far from the posterior climb to it first, except what has an init: blocks whose
      prior lies far from (-2, 2) in free coordinates are better off with one, their elements included.
 
@@ -202,8 +204,8 @@
      _lcdf and _lccdf with derivatives, _quantile, _rng, _mean and _variance; gpumc_wiener_lpdf is the drift
      diffusion of choices and their times; vectors: >>api-dist-vectors. For densities of your own, and in
      rows: gpumc_exp, _expm1, _log, _log1p, _log1p_exp, _log_sum_exp (of two), _sqrt, _inv_logit, _logit,
-     _tanh, _erf, _erfc, _erfcx, _log_Phi, _inv_Phi, _lgamma, _digamma, _lbeta (>>api-math), and incomplete
-     gamma and beta functions with derivatives (>>api-special).
+     _tanh, _erf, _erfc, _erfcx, _Phi, _log_Phi, _inv_Phi, _lgamma, _digamma, _lbeta (>>api-math), and
+     incomplete gamma and beta functions with derivatives (>>api-special).
 
    ROWS  A likelihood that sums over many data rows goes through GPUMC_ROW(name, group, shared, columns): one
      row as a plain scalar function, compiled for SSE2, AVX2 and AVX-512 (or NEON), chosen at run time;
@@ -8275,8 +8277,10 @@ static void gpumc__probe_again(size_t k, int member, void *user)
         all->seen[k] = gpumc_model_eval(all->probe.layout, q, g, work);
         if (elsewhere) continue;
         apart = fabs(all->seen[k] - lp) / (fabs(lp) + 1);
-        for (size_t j = 0; j < n; j++)
-            apart = fmax(apart, fabs(g[j] - all->probe.g[j]) / (fabs(all->probe.g[j]) + fabs(lp) + 1));
+        for (size_t j = 0; j < n; j++) {
+            const double differs = fabs(g[j] - all->probe.g[j]) / (fabs(all->probe.g[j]) + fabs(lp) + 1);
+            if (differs > apart) apart = differs, all->slopes[k] = (double)j;
+        }
         all->distances[k] = gpumc__is_finite(all->seen[k]) ? fmax(all->distances[k], apart) : GPUMC_INF;
         if (all->distances[k] > 1e-9) return;
     }
@@ -8291,11 +8295,14 @@ static gpumc_status gpumc__check_same_value(gpumc__probing *all, gpumc_team *tea
     gpumc__run_parts(several ? team : NULL, gpumc__probe_again, n_parts, all);
     for (size_t k = 0; k < n_parts; k++) {
         const int same = fabs(all->seen[k] - all->probe.lp) <= 1e-9 * (fabs(all->probe.lp) + 1);
-        if (all->distances[k] > 1e-9)
-            return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "evaluated again at one point the %s is another "
-                               "(log density %.17g, then %.17g): it must depend on x and data alone; is "
-                               "memory written to that several threads share?",
-                               same ? "gradient" : "log density", all->probe.lp, all->seen[k]);
+        char name[80] = "", values[80] = "";
+        if (!(all->distances[k] > 1e-9)) continue;
+        if (same) gpumc__free_name(all->probe.layout, (size_t)all->slopes[k], name, sizeof name);
+        else snprintf(values, sizeof values, " (%.17g, then %.17g)", all->probe.lp, all->seen[k]);
+        return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "evaluated again at one point the %s%s%s is another: "
+                           "it must depend on x and data alone; is memory written to that several threads "
+                           "share?",
+                           same ? "derivative by " : "log density", name, values);
     }
     return GPUMC_OK;
 }
@@ -8366,6 +8373,39 @@ static gpumc_status gpumc__check_held(const gpumc_layout *l, double *x, double *
     return GPUMC_OK;
 }
 
+/* Whether derivatives by the block of that name, if there is one, are the same in g and h. */
+static int gpumc__same_by(const gpumc_layout *l, const char *name, const double *g, const double *h)
+{
+    const gpumc__placed *p = name ? &l->parts[gpumc__find_param(l->model, l->n_parts, name)] : NULL;
+    return !p || memcmp(g + p->at, h + p->at, p->size * sizeof *g) == 0;
+}
+
+/* Whether the density joins blocks to the location, scale and factor that they name: then derivatives by
+   these depend on where the elements are. start: natural values; x, g, h: room for as many. */
+static gpumc_status gpumc__check_joined(const gpumc_layout *l, const double *start, double *x, double *g,
+                                        double *h, gpumc_error *error)
+{
+    gpumc__density(l, 0, x, g);
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
+        const gpumc_param *q = p->param;
+        const char *name = q->location ? q->location : q->scale, *what = q->location ? "location" : "scale";
+        double size = 1;
+        if (!name) continue;
+        if (q->scale) size += start[l->parts[gpumc__find_param(l->model, l->n_parts, q->scale)].at];
+        for (size_t i = p->at; i < p->at + p->size; i++)
+            x[i] += (0.5 + 0.1 * (double)(i % 7)) * (size + fabs(x[i]));
+        const double moved = gpumc__density(l, 0, x, h);
+        memcpy(x + p->at, start + p->at, p->size * sizeof *x);
+        const int joined = !gpumc__same_by(l, q->location, g, h) || !gpumc__same_by(l, q->scale, g, h);
+        if (joined) name = q->factor, what = "factor";
+        if (!gpumc__is_finite(moved) || !name || (joined && !gpumc__same_by(l, name, g, h))) continue;
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "the density does not join \"%.60s\" to its %s, "
+                           "\"%.60s\": the derivative by that is the same wherever the block is; add its "
+                           "population to the density, or declare none", q->name, what, name);
+    }
+    return GPUMC_OK;
+}
+
 /* Doubles of scratch of a check, for each member of a team. */
 static size_t gpumc__check_gradient_stride(const gpumc_layout *l)
 { return gpumc__size_add(gpumc__size_mul(3, l->n_free), l->n_work); }
@@ -8415,8 +8455,11 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     }
     if (report->n_failed == 0) {
         double *x = scratch + n + l->n_natural;
+        double *g = x + l->n_natural + GPUMC__GUARDS;
         memcpy(x, all.probe.x, l->n_natural * sizeof *x);
-        return gpumc__check_held(l, x, x + l->n_natural + GPUMC__GUARDS, error);
+        status = gpumc__check_held(l, x, g, error);
+        if (status != GPUMC_OK) return status;
+        return gpumc__check_joined(l, all.probe.x, x, g, all.scratch + 3 * n, error);
     }
     worst = fabs(report->analytic + report->numeric) / fabs(report->numeric);
     return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "gradient of \"%.100s\" is %.6g where differences give "
@@ -21862,9 +21905,10 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
                              "warm-up (R-hat %.2f of the log density)%s: a longer num_warmup may help",
                              a->mixing, mixed ? ", but have since" : "");
     const int doubted = finished && f->draws && gpumc__is_doubted(f);
+    if (status == GPUMC_OK) status = gpumc__warn_of_improper(r);
+    if (f->n_warnings > 0 && f->warnings->code == GPUMC_W_IMPROPER) return status;     /* says enough */
     if (status == GPUMC_OK && doubted) status = gpumc__warn_of_jumps(r);
-    if (status == GPUMC_OK && doubted && f->stats) status = gpumc__warn_of_change(r);
-    return status == GPUMC_OK ? gpumc__warn_of_improper(r) : status;
+    return status == GPUMC_OK && doubted && f->stats ? gpumc__warn_of_change(r) : status;
 }
 
 /* Fills the fit. Returns 0 where memory ran out for summaries or warnings: draws are worth more. Only a run

@@ -673,6 +673,50 @@ static void check_shared_memory(void)
     refuse(__LINE__, &m, o, GPUMC_ERROR_GRADIENT, WORDS("evaluated again", "x and data alone"));
 }
 
+/* Blocks name a location, a scale and a factor; the density lacks the population, the factor, or nothing. */
+static double unjoined(const double *x, double *g, void *data)
+{
+    const int lacks = *(const int *)data;
+    const double tau = x[1], *L = x + 2;
+    double lp = gpumc_std_normal_lpdf(x[0], &g[0]) + gpumc_half_normal_lpdf(tau, 1, &g[1], NULL)
+              + gpumc_lkj_corr_cholesky_lpdf(L, 2, 1, g + 2, NULL);
+    for (int i = 0; i < 3; i++) {
+        const double zero[2] = { 0, 0 }, one[4] = { 1, 0, 0, 1 };
+        double z[2], work[4], by_z[2] = { 0, 0 }, unused[4] = { 0 };
+        for (int k = 0; k < 2; k++) z[k] = lacks == 1 ? x[6 + 3 * k + i] : (x[6 + 3 * k + i] - x[0]) / tau;
+        lp += gpumc_multi_normal_cholesky_lpdf(z, zero, lacks == 2 ? one : L, 2, by_z, NULL,
+                                               lacks == 2 ? unused : g + 2, work);
+        for (int k = 0; k < 2; k++) {
+            g[6 + 3 * k + i] += lacks == 1 ? by_z[k] : by_z[k] / tau;
+            if (lacks == 1) continue;
+            lp -= log(tau);
+            g[0] -= by_z[k] / tau;
+            g[1] -= (by_z[k] * z[k] + 1) / tau;
+        }
+    }
+    return lp;
+}
+static void check_joined(void)
+{
+    static const size_t two[] = { 2, 2 };
+    const gpumc_param params[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = two, .n_dims = 2 },
+        { .name = "a", .size = 3, .location = "mu", .scale = "tau", .factor = "L" },
+        { .name = "b", .size = 3, .location = "mu", .scale = "tau", .factor = "L" },
+    };
+    int lacks = 0;
+    const gpumc_model m = { .name = "unjoined", .params = params, .n_params = 5, .log_density = unjoined,
+                            .data = &lacks };
+    gpumc_fit fit;
+    CHECK(gpumc_sample(&m, &quick, &fit) == GPUMC_OK, "%s", fit.message);
+    gpumc_free(&fit);
+    lacks = 1;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"a\" to its location, \"mu\"", "add its population"));
+    lacks = 2;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"a\" to its factor, \"L\"", "or declare none"));
+}
+
 /* A walk of Laplace steps, flat between the neighbours of an element: right, wherever it is looked at; and no want
    of a prior. */
 enum { KINKS = 40 };
@@ -759,6 +803,7 @@ static void check_gradients(void)
     check_gradients_of_many();
     check_far_gradients();
     check_shared_memory();
+    check_joined();
     b.wrong_factor = 0;
     CHECK(gpumc_check_gradient(&m, init, &report, &error) == GPUMC_OK, "%s", error.text);
     CHECK(gpumc_check_gradient(&m, infinite_init, &report, &error) == GPUMC_ERROR_ARGUMENT
@@ -870,6 +915,14 @@ static int run_refused(const gpumc_model *m, gpumc_sample_options options, size_
     return l.calls >= n;
 }
 
+static double joined_density(const double *x, double *g, void *data)
+{
+    double lp = gpumc_std_normal_lpdf(x[0], &g[0]) + gpumc_half_normal_lpdf(x[1], 1, &g[1], NULL);
+    (void)data;
+    for (int i = 2; i < 5; i++) lp += gpumc_normal_lpdf(x[i], x[0], x[1], &g[i], &g[0], &g[1]);
+    return lp;
+}
+
 /* The n-th allocation fails for n = 1, 2, ... until there is none to fail: alone, and with all later ones. */
 static void check_allocations(gpumc_sample_options options, const char *what)
 {
@@ -879,8 +932,7 @@ static void check_allocations(gpumc_sample_options options, const char *what)
         { .name = "theta", .size = 3, .location = "mu", .scale = "tau" },
     };
     static const gpumc_output output = { .name = "square" };
-    bowl b = { .n = 5 };
-    gpumc_model m = bowl_model(&b, params, 3);
+    gpumc_model m = { .params = params, .n_params = 3, .log_density = joined_density };
     gpumc_fit whole;
     m.outputs = &output;
     m.n_outputs = 1;
