@@ -210,7 +210,8 @@
    ROWS  A likelihood that sums over many data rows goes through GPUMC_ROW(name, group, shared, columns): one
      row as a plain scalar function, compiled for SSE2, AVX2 and AVX-512 (or NEON), chosen at run time;
      GPUMC_ISA in the environment forces one. gpumc_rows_init sorts the rows by group once; gpumc_rows_eval,
-     called from your density, adds up value and gradient. See >>api-rows.
+     called from your density, adds up value and gradient. Rows know nothing of each other: what goes from
+     trial to trial, as what is learned, wants a density of its own. See >>api-rows.
 
    ERRORS   Calls return a gpumc_status: 0 success, 1 stopped on request, negative an error. The text is in
      fit.message, or in the gpumc_error you pass. Nothing is printed unless you ask, nothing calls exit.
@@ -2425,7 +2426,8 @@ extern const gpumc__device *gpumc__cuda_device(void);
 
 /* Families of priors and populations are functions, so that under GPUMC_STATIC a program holds only those it
    names: gpumc_prior_FAMILY for each continuous family of >>api-dist, and gpumc_prior_flat, of log density 0
-   everywhere, which is improper and cannot be drawn from. */
+   everywhere, which is improper and cannot be drawn from; where a prior is of another kind, as a gamma of a
+   precision, it leaves that to a set of one row that takes the block. */
 typedef const struct gpumc__prior_law *gpumc_prior_family(void);
 #define GPUMC__IF_REAL_0(...) __VA_ARGS__
 #define GPUMC__IF_REAL_1(...) __VA_ARGS__
