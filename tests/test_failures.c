@@ -472,6 +472,8 @@ static void check_starts(void)
     const gpumc_param outside = { .name = "sigma", .kind = GPUMC_POSITIVE, .init = outside_init };
     const gpumc_param not_simplex = { .name = "w", .kind = GPUMC_SIMPLEX, .size = 2, .init = infinite_init };
     const gpumc_param mu = { .name = "mu", .size = 2 }, told = { .name = "mu", .size = 2, .init = twos };
+    const gpumc_param share[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+                                  { .name = "share", .kind = GPUMC_UNIT, .location = "mu", .scale = "tau" } };
     int calls = 0;
     bowl b = { .n = 2, .calls = &calls };
     gpumc_model m = bowl_model(&b, &infinite, 1);
@@ -489,7 +491,7 @@ static void check_starts(void)
     refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("name of the model", "bowl", "quotes"));
     m.name = "bowl";
     b.value = -INFINITY;
-    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("log density", "-inf", "init"));
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("log density", "-inf", "outside their support"));
     m.explain = say_why;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START,
            WORDS("none of its start points", "support? else give init", "row 7 is no count, x given"));
@@ -500,7 +502,12 @@ static void check_starts(void)
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("where init says", "-inf at mu[1] 2"));
     m.params = &mu;
     b.value = NAN;
-    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("log density", "nan", "init"));
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("log density", "nan", "in the data NaN", "init"));
+    m.params = share;
+    m.n_params = 3;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"share\"", "not GPUMC_UNIT", "model its logit instead"));
+    m.params = &mu;
+    m.n_params = 1;
     CHECK(calls < 2000, "%d attempts at a start", calls);
     b.value = 0;
     b.wrong_factor = NAN;
