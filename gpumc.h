@@ -8395,7 +8395,7 @@ static gpumc_status gpumc__check_joined(const gpumc_layout *l, const double *sta
         if (!name) continue;
         if (q->scale) size += start[l->parts[gpumc__find_param(l->model, l->n_parts, q->scale)].at];
         for (size_t i = p->at; i < p->at + p->size; i++)
-            x[i] += (0.5 + 0.1 * (double)(i % 7)) * (size + fabs(x[i]));
+            x[i] += (i % 2 ? -1 : 1) * (1 + 0.1 * (double)(i % 7)) * (size + fabs(x[i]));
         const double moved = gpumc__density(l, 0, x, h);
         memcpy(x + p->at, start + p->at, p->size * sizeof *x);
         const int joined = !gpumc__same_by(l, q->location, g, h) || !gpumc__same_by(l, q->scale, g, h);
@@ -21889,8 +21889,8 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
                              p->written.text);
     if (r->anew < 0 && status == GPUMC_OK)
         status = gpumc__warn(f, GPUMC_W_RESTARTED, 1, r->anew, "warm-up had ended too early: the draws began "
-                             "where e^%.0f of the mass is; it was done again from where they had come to, "
-                             "and so were they", r->anew);
+                             "where e^%.0f of the mass is; both were done again from where these had come "
+                             "to", r->anew);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(r, i, until);
     if (status == GPUMC_OK && f->draws) {
         status = gpumc__judge_draws(r);
