@@ -1186,6 +1186,22 @@ static void check_loose(void)
     }
 }
 
+/* Most of the mass is next to 0 and to 1, where doubles end: that is no density that changes. */
+static double at_the_ends(const double *x, double *g, void *data)
+{ return (void)data, gpumc_beta_lpdf(x[0], 0.01, 0.01, &g[0], NULL, NULL); }
+static void check_next_to_bounds(void)
+{
+    static const gpumc_param unit = { .name = "p", .kind = GPUMC_UNIT };
+    const gpumc_model m = { .params = &unit, .n_params = 1, .log_density = at_the_ends };
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        const gpumc_sample_options o = { .seed = seed, .max_treedepth = 7 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_warnings > 0, "%s", fit.message);
+        CHECK(!warning_of(&fit, GPUMC_W_CHANGED), "%s", fit.warnings->text);
+        gpumc_free(&fit);
+    }
+}
+
 /* A mode with a tenth of the mass in one dimension is not what a lagging chain is in: none is moved. */
 static double tenth(const double *x, double *g, void *data)
 {
@@ -1392,6 +1408,7 @@ int main(void)
     check_student_tail();
     check_loose();
     check_change_is_named();
+    check_next_to_bounds();
     check_tenth();
     check_far_start();
     check_uncounted();
