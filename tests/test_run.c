@@ -1186,6 +1186,33 @@ static void check_loose(void)
     }
 }
 
+/* Five ones, and no prior on their location: the larger the better. What runs off is named, and no jumps where
+   numbers are too coarse for the density. */
+static double runs_away(const double *x, double *g, void *data)
+{
+    double lp = gpumc_half_normal_lpdf(x[1], 0.2, &g[1], NULL);
+    (void)data;
+    for (int i = 2; i < 7; i++)
+        lp += gpumc_normal_lpdf(x[i], x[0], x[1], &g[i], &g[0], &g[1]) + gpumc_bernoulli_logit_lpmf(1, x[i], &g[i]);
+    return lp;
+}
+static void check_runs_away(void)
+{
+    const gpumc_param five[] = { { .name = "mu" }, { .name = "sigma", .kind = GPUMC_POSITIVE },
+                                   { .name = "theta", .size = 5, .location = "mu", .scale = "sigma" } };
+    const gpumc_model m = { .params = five, .n_params = 3, .log_density = runs_away };
+    int n_named = 0;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        const gpumc_sample_options o = { .seed = seed, .max_treedepth = 8 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_warnings > 0, "%s", fit.message);
+        CHECK(!warning_of(&fit, GPUMC_W_JUMPS), "%s", fit.warnings->text);
+        n_named += fit.warnings->code == GPUMC_W_IMPROPER;
+        gpumc_free(&fit);
+    }
+    CHECK(n_named >= 9, "IMPROPER comes first in %d of 12 runs", n_named);
+}
+
 /* Most of the mass is next to 0 and to 1, where doubles end: that is no density that changes. */
 static double at_the_ends(const double *x, double *g, void *data)
 { return (void)data, gpumc_beta_lpdf(x[0], 0.01, 0.01, &g[0], NULL, NULL); }
@@ -1409,6 +1436,7 @@ int main(void)
     check_loose();
     check_change_is_named();
     check_next_to_bounds();
+    check_runs_away();
     check_tenth();
     check_far_start();
     check_uncounted();
