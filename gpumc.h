@@ -211,7 +211,7 @@
      row as a plain scalar function, compiled for SSE2, AVX2 and AVX-512 (or NEON), chosen at run time;
      GPUMC_ISA in the environment forces one. gpumc_rows_init sorts the rows by group once; gpumc_rows_eval,
      called from your density, adds up value and gradient. Rows know nothing of each other: what goes from
-     trial to trial, as what is learned, wants a density of its own. See >>api-rows.
+     trial to trial wants a density of its own, as in examples/learning.c. See >>api-rows.
 
    ERRORS   Calls return a gpumc_status: 0 success, 1 stopped on request, negative an error. The text is in
      fit.message, or in the gpumc_error you pass. Nothing is printed unless you ask, nothing calls exit.

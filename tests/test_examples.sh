@@ -58,7 +58,7 @@ compare() {
 # takes seconds, is compiled once: GPUMC__IMPLEMENTED leaves of the header what stands above the stop line.
 check 'the implementation' built build/gpumc.o
 cp tests/build/gpumc.o "$scratch" || finish
-for name in eight_schools regression hierarchical artists bradley_terry retest diffusion logistic embed; do
+for name in eight_schools regression hierarchical artists bradley_terry retest learning diffusion logistic embed; do
     source=examples/$name.c
     line=$(sed -n 's/^ *Build: *//p' $source)
     check "$name: a build line" test "${line% -pthread}" = "cc -O2 $source -o $name -lm"
@@ -107,7 +107,7 @@ refuses() {
 
 helps() { "$1" help >"$scratch/out" && grep -q '^usage: ' "$scratch/out" && grep -q seed "$scratch/out"; }
 
-for name in eight_schools regression hierarchical artists bradley_terry retest diffusion logistic; do
+for name in eight_schools regression hierarchical artists bradley_terry retest learning diffusion logistic; do
     program=$scratch/$name
     check "$name: help" helps "$program"
     check "$name: unknown key" refuses 2 'num_chain=2' "$program" num_chain=2
