@@ -385,7 +385,8 @@ static void check_places_left(void)
     const gpumc_param x = { .name = "x", .size = RIDGE, .init = init, .n_inits = 3 };
     const gpumc_model m = { .params = &x, .n_params = 1, .log_density = ridge_density };
     gpumc_fit fit;
-    CHECK(gpumc_sample(&m, &small, &fit) == GPUMC_OK && fit.n_restarted == 2 && fit.n_warnings > 1, "%s", fit.message);
+    CHECK(gpumc_sample(&m, &small, &fit) == GPUMC_OK && fit.n_restarted == 2 && fit.n_warnings > 1, "%s",
+          fit.message);
     CHECK(strstr(fit.warnings->text, "it was slow"), "%s", fit.warnings->text);
     gpumc_free(&fit);
     check_pieces("where chains were left", &m, small, 200, 1);
@@ -410,18 +411,19 @@ static void check_anew(void)
     const gpumc_param three = { .name = "x", .size = 3 };
     const gpumc_model m = { .params = &three, .n_params = 1, .log_density = spot_density };
     int n_anew = 0;
-    for (uint64_t seed = 1; seed <= 12 && n_anew < 3; seed++) {
+    for (uint64_t seed = 1; seed <= 20 && n_anew < 3; seed++) {
         gpumc_sample_options o = small;
         gpumc_fit fit;
         o.num_samples = 200;
         o.seed = seed;
         arm(0);
         CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
-        const int is_anew = fit.n_warnings > 0 && strstr(fit.warnings->text, "warm-up had ended too early");
+        const int is_anew = fit.n_warnings > 0 && strstr(fit.warnings->text, "warm-up had ended too early")
+            && fit.warmup_gradients + fit.sampling_gradients > 5000;               /* for more than four pieces */
         gpumc_free(&fit);
         if (!is_anew) continue;
         n_anew++;
-        check_pieces("warm-up anew", &m, o, 1000, 1);
+        check_pieces("warm-up anew", &m, o, 1000, 1);   /* looking back alone takes 500 */
     }
     CHECK(n_anew == 3, "warm-up began anew in %d runs", n_anew);
 }
