@@ -21475,11 +21475,9 @@ static int gpumc__way_along(const gpumc__way *w, size_t k, size_t n_ways)
     return 1;
 }
 
-/* Halves a way; returns the jump, 0 where there is none, or the way is too long to tell, and its ends. */
+/* Halves a way; returns the jump, 0 where there is none, and its ends. */
 static double gpumc__way_jump(const gpumc__way *w, gpumc__post *a, gpumc__post *b)
 {
-    const size_t n = w->run->layout->n_free;
-    const double length = sqrt(gpumc__dot(w->by, w->by, n));
     *a = gpumc__way_at(w, 0);
     *b = gpumc__way_at(w, 1);
     for (int k = 0; k < GPUMC__HALVINGS; k++) {
@@ -21490,8 +21488,7 @@ static double gpumc__way_jump(const gpumc__way *w, gpumc__post *a, gpumc__post *
         *(behind > before ? a : b) = m;
     }
     const double jump = b->lp - a->lp, smooth = (fabs(a->slope) + fabs(b->slope)) * (b->t - a->t);
-    const int near_by = length * (b->t - a->t) < 1e-3;
-    return near_by && gpumc__is_finite(jump) && fabs(jump) > 0.1 + 10 * smooth ? jump : 0;
+    return gpumc__is_finite(jump) && fabs(jump) > 0.1 + 10 * smooth ? jump : 0;
 }
 
 /* The natural value whose passing from one end to the other makes most of the jump, by itself, and where. */
