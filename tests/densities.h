@@ -32,6 +32,21 @@ static inline double banana(const double *q, double *g, size_t dim)
     return lp;
 }
 
+/* A spot of standard deviation 0.1, 3 sd off the middle of a unit normal that has e^-30 of its mass. */
+static inline double spot(const double *q, double *g, size_t dim)
+{
+    const double sd = 0.1;
+    double broad = -30, narrow = -(double)dim * log(sd);
+    for (size_t i = 0; i < dim; i++) {
+        const double off = q[i] - (i ? 0 : 3);
+        broad -= 0.5 * q[i] * q[i];
+        narrow -= 0.5 * off * off / (sd * sd);
+    }
+    const double in = gpumc_inv_logit(narrow - broad);
+    for (size_t i = 0; i < dim; i++) g[i] = -(1 - in) * q[i] - in * (q[i] - (i ? 0 : 3)) / (sd * sd);
+    return gpumc_log_sum_exp(broad, narrow);
+}
+
 /* N(-2.5, 1) with a lump of a tenth at 2.5 in the first coordinate, mean -2; the others N(0, 1). */
 static inline double lumpy(const double *q, double *g, size_t dim)
 {

@@ -395,16 +395,9 @@ static void check_places_left(void)
 /* A spot that chains come upon among the draws, so that warm-up begins anew: see test_run. */
 static double spot_density(const double *x, double *g, void *data)
 {
-    double broad = -30, narrow = -3 * log(0.1), in;
     (void)data;
     count_point(x[0]);
-    for (int i = 0; i < 3; i++) {
-        broad -= 0.5 * x[i] * x[i];
-        narrow -= 50 * (x[i] - (i ? 0 : 3)) * (x[i] - (i ? 0 : 3));
-    }
-    in = gpumc_inv_logit(narrow - broad);
-    for (int i = 0; i < 3; i++) g[i] -= (1 - in) * x[i] + 100 * in * (x[i] - (i ? 0 : 3));
-    return gpumc_log_sum_exp(broad, narrow);
+    return spot(x, g, 3);
 }
 static void check_anew(void)
 {
@@ -423,7 +416,7 @@ static void check_anew(void)
         gpumc_free(&fit);
         if (!is_anew) continue;
         n_anew++;
-        check_pieces("warm-up anew", &m, o, 1000, 1);   /* looking back alone takes 500 */
+        check_pieces("warm-up anew", &m, o, 1000, 1);   /* what looks back must fit into one */
     }
     CHECK(n_anew == 3, "warm-up began anew in %d runs", n_anew);
 }
