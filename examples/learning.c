@@ -82,8 +82,8 @@ static double choices(const struct task *e, size_t s, double rate, double slope,
 /* ---- the model ------------------------------------------------------------------------------------ */
 /* In the order of the parameter list below; rates and slopes of all subjects follow. */
 struct population { double mu[VARYING], tau[VARYING], L[VARYING * VARYING]; };
-static const double *element(const double *x, const struct task *e, size_t k, size_t s)
-{ return x + sizeof(struct population) / sizeof(double) + k * e->n_subjects + s; }
+static size_t place(const struct task *e, size_t k, size_t s)
+{ return sizeof(struct population) / sizeof(double) + k * e->n_subjects + s; }
 
 static double log_density(const double *x, double *grad, void *data)
 {
@@ -97,19 +97,16 @@ static double log_density(const double *x, double *grad, void *data)
     for (size_t k = 0; k < VARYING; k++) lp += gpumc_half_normal_lpdf(p->tau[k], 1, &g->tau[k], NULL);
     for (size_t s = 0; s < e->n_subjects; s++) {
         double z[VARYING], by_z[VARYING] = { 0, 0 }, work[2 * VARYING];
-        double *by[VARYING];
-        for (size_t k = 0; k < VARYING; k++) {
-            z[k] = (*element(x, e, k, s) - p->mu[k]) / p->tau[k];
-            by[k] = grad + (element(x, e, k, s) - x);
-        }
+        const size_t rate = place(e, RATE, s), slope = place(e, SLOPE, s);
+        for (size_t k = 0; k < VARYING; k++) z[k] = (x[place(e, k, s)] - p->mu[k]) / p->tau[k];
         lp += gpumc_multi_normal_cholesky_lpdf(z, zero, p->L, VARYING, by_z, NULL, g->L, work);
         for (size_t k = 0; k < VARYING; k++) {
             lp -= log(p->tau[k]);
-            *by[k] += by_z[k] / p->tau[k];
+            grad[place(e, k, s)] += by_z[k] / p->tau[k];
             g->mu[k] -= by_z[k] / p->tau[k];
             g->tau[k] -= (by_z[k] * z[k] + 1) / p->tau[k];
         }
-        lp += choices(e, s, *element(x, e, RATE, s), *element(x, e, SLOPE, s), by[RATE], by[SLOPE]);
+        lp += choices(e, s, x[rate], x[slope], &grad[rate], &grad[slope]);
     }
     return lp;
 }
@@ -137,7 +134,7 @@ static void generate(const double *x, gpumc_rng *rng, double *out, void *data)
     out[2] = p->L[2];
     memset(curve, 0, QUARTERS * sizeof *curve);
     for (size_t s = 0; s < e->n_subjects; s++) {
-        play(e, *element(x, e, RATE, s), *element(x, e, SLOPE, s), rng, choice, NULL);
+        play(e, x[place(e, RATE, s)], x[place(e, SLOPE, s)], rng, choice, NULL);
         learnt(e, choice, curve);
     }
 }
