@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every program of bench/ runs to its end, in the least that it can be asked for, and prints figures: what nobody
-# runs for weeks breaks unseen. The figures themselves are nobody's business here.
+# The programs of bench/ that need no GPU run to their end, in the least that they can be asked for, and print
+# figures: what nobody runs for weeks breaks unseen. The figures themselves are nobody's business here.
 . ./check.sh
 cd ..
 
