@@ -46,8 +46,10 @@
                       >>api-dist  >>api-transform  >>api-model  >>api-rows  >>api-glm  >>api-device
                       >>api-hier  >>api-nuts  >>api-mams  >>api-adapt  >>api-run  >>api-diagnose
                       >>api-output  >>api-report
-     implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>model  >>rows
-                      >>glm  >>device  >>hier  >>nuts  >>mams  >>adapt  >>diagnose  >>output  >>report  >>run
+     implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>centring
+                      >>bundles  >>links  >>model  >>check  >>rows  >>glm  >>device  >>hier  >>resolve
+                      >>nuts  >>mams  >>adapt  >>forms  >>warm-up  >>diagnose  >>warnings  >>output
+                      >>stores  >>report  >>chains  >>checkpoint  >>run  >>doubts  >>sample
 
    THE DENSITY
      - It gets natural values x (a positive parameter is positive, a simplex sums to one) in the order of the
@@ -5789,7 +5791,7 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
     if (c.formula) gpumc__pull(&c, q, x, dx, dq);
 }
 
-/* ---- learned centring -------------------------------------------------------------------------
+/* ===================================================================================== >>centring
    Elements theta spread around a location mu with a scale tau, t = tau / tau0 in a unit of its own size. The
    sampler's coordinate q is set by a weight c:
        theta = mu + r (q - c mu),   r = t / h,   h^2 = 1 - c + c t^2,   log |d theta / d q| = log r.
@@ -6416,7 +6418,7 @@ GPUMC__INLINE double gpumc__link_by_mu(const gpumc__link *k, size_t i, double *w
 }
 
 /* ---- correlated blocks -------------------------------------------------------------------------
-   On the way to the bulk, and beyond where others hang on them or they walk; else see bundles. */
+   On the way to the bulk, and beyond where others hang on them or they walk; else see >>bundles. */
 /* Residues of the block before, which none has pulled at yet; how all before move the locations. */
 static void gpumc__kin_move(const gpumc__link *k, const double *x, double *work)
 {
@@ -6478,7 +6480,8 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
     }
 }
 
-/* ---- blocks that data know together --------------------------------------------------------------
+/* ====================================================================================== >>bundles
+   Blocks that data know together.
    Data of a group may know a combination of its K values better than each, as of an intercept and a slope far
    from 0. Let them say b' theta - theta' J theta / 2 of these, and let the populations have the precision
    P = T F^-T F^-1 T, with T = diag(1 / tau) and F the factors L of correlated blocks, 1 elsewhere. With
@@ -7017,7 +7020,8 @@ static void gpumc__bundle_tell_back(const gpumc__bundle *j, const double *x, dou
     gpumc__bundle_to_populations(j, target, work);
 }
 
-/* ---- links of all forms ------------------------------------------------------------------------ */
+/* ======================================================================================== >>links
+   What the model asks of a link, whatever its form: the map, its Jacobian, the chain rule. */
 /* log |d theta / d q|, when tables, or what is told, are those of theta. */
 static double gpumc__link_log_jacobian(const gpumc__link *k, double *work)
 {
@@ -7591,7 +7595,7 @@ static size_t gpumc__count_bundled(const gpumc_model *m, size_t i)
     return count > 1 && count <= GPUMC__MOST_BUNDLED ? count : 0;
 }
 
-/* What the last notch stands for: a learned 1 is kept off the pole, see the centring part of >>transform. */
+/* What the last notch stands for: a learned 1 is kept off the pole, see >>centring. */
 static double gpumc__most_centring(const gpumc_param *p)
 { return (p->scale || p->factor) && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1; }
 
@@ -7984,7 +7988,7 @@ GPUMC_API gpumc_status gpumc_model_unconstrain(const gpumc_layout *layout, const
     return GPUMC_OK;
 }
 
-/* ---- the centred frame (see the centring part of >>transform) ---------------------------------- */
+/* ---- the centred frame, see >>centring ---------------------------------------------------------- */
 /* dq += sign J' delta for a block that is no link, as the chain rule is affine; its delta is used up. */
 static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, const double *q, double *delta,
                               double sign, double *dq, double *work)
@@ -8084,7 +8088,9 @@ static double gpumc__from_centred(const gpumc_layout *l, double *q, double *g, d
 }
 GPUMC__SELDOM
 
-/* ---- gradient check ---------------------------------------------------------------------------- */
+/* ======================================================================================== >>check
+   What is asked of a density before it is sampled: whether the gradient is its own, what it depends on, and
+   start points near the posterior. Read first: gpumc__check_gradient_at and gpumc__climb_up. */
 /* Name of element i of a block, indices from 1: theta, theta[3], L[2,1]; returns as snprintf does. */
 static size_t gpumc__element_name(const char *name, size_t size, const size_t *dims, size_t n_dims, size_t i,
                                   char *text, size_t room)
@@ -10409,7 +10415,7 @@ typedef struct gpumc__hier_block {
     size_t n_priors;                         /* 1: all alike */
     size_t location, scale;                  /* places in x; GPUMC__NONE: 0 and 1 */
     size_t *locations, *scales;              /* of each element, where these differ */
-    size_t *phi, *means;                     /* of each element of a series, as in >>transform; or NULL */
+    size_t *phi, *means;                     /* of each element of a series, as in >>centring; or NULL */
     size_t coefficients, shape, n_shape;
     const struct gpumc__hier_block *with;    /* whose z, location and scale the quantile takes too */
     size_t step;                             /* normal by element: to that visited next; 0: another way */
@@ -10581,7 +10587,7 @@ static void gpumc__population_push(const gpumc__hier_point *e, const gpumc__hier
         e->grad[b->coefficients + k % n_covariates] += b->given->covariates[k] * dmu[k / n_covariates];
 }
 
-/* Normal elements that differ in location or scale. They are visited as in >>transform, so that neighbours in
+/* Normal elements that differ in location or scale. They are visited as in >>centring, so that neighbours in
    time seldom differ in scale and do not wait for each other. */
 static GPUMC_LOOP double gpumc__normal_elements(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
@@ -10960,7 +10966,8 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
 }
 GPUMC__SELDOM
 
-/* ---- names to places ----------------------------------------------------------------------------- */
+/* ====================================================================================== >>resolve
+   From a description to the object of >>hier: names become places, sets of rows row objects; start values. */
 static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
 {
     const size_t bytes = gpumc__size_mul(count, each), room = gpumc__room(bytes);
@@ -13901,7 +13908,9 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
     gpumc__adapt_mean(a);
 }
 
-/* ---- centring ---------------------------------------------------------------------------------- */
+/* ======================================================================================== >>forms
+   What warm-up learns of coordinates from the draws it keeps: centring weights, blocks that data know
+   together, the noise of the data, scores of positive values. Read first: gpumc__adapt_centring. */
 /* Of every unit of a link: mean and squared deviations of log tau, and the sum of tau^2. */
 static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
 { return a->units + 3 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE); }
@@ -14236,7 +14245,7 @@ static void gpumc__sharing_strip(size_t part, int member GPUMC__UNUSED, void *sh
     }
 }
 
-/* ---- blocks that data know together, see >>transform ----
+/* ---- blocks that data know together, see >>bundles ----
    What data know of the values of one element in several blocks, pulls = b - J theta of vectors, is found by
    least squares in the directions in which theta has a variance of 1 and no correlations: errors are a share
    of what is known in every direction, the narrow ones too. Put together are correlated blocks, and those
@@ -14904,6 +14913,9 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
     return changed;
 }
+
+/* ====================================================================================== >>warm-up
+   Which sampler draws, and gpumc_adapt_update, which calls all of the above. */
 
 /* ---- choice of the sampler --------------------------------------------------------------------- */
 /* Paths of a fixed length beat trees where the metric makes the target nearly round. How far it is from that
@@ -16469,7 +16481,8 @@ GPUMC_API gpumc_status gpumc_loo_compare(const double *elpd_a, const double *elp
     return GPUMC_OK;
 }
 
-/* ---- numbers in print, whatever the locale ------------------------------------------------------- */
+/* ===================================================================================== >>warnings
+   What a fit is warned of, and the printed summary, whose numbers look the same in every locale. */
 enum { GPUMC__CELL = 40, GPUMC__NAMES = 160, GPUMC__MAX_ROWS = 12, GPUMC__LONGEST_NAME = 32 };
 
 static int gpumc__is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -17890,7 +17903,7 @@ GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric 
     memset(metric, 0, sizeof *metric);
 }
 
-/* ---- stores: what is in one --------------------------------------------------------------------
+/* ======================================================================================= >>stores
    Zarr version 2 in the schema of ArviZ: a list of entries (the root, groups, arrays), sorted, as readers of
    consolidated metadata insist on. Arrays of draws have a file a chain, or several of 128 MiB, to which rows
    are appended; the last is filled up, because readers refuse a short one. What is known to take a mebibyte
@@ -20095,11 +20108,8 @@ GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_repo
     return status;
 }
 
-/* ========================================================================================== >>run
-   From a model to a fit: start points, gradient check, warm-up, chains on threads, callbacks.
-   A chain is advanced by whichever thread is free; its numbers depend on its own counters alone, and what
-   chains learn from each other happens between iterations on one thread, in chain order. So draws do not
-   depend on threads. Read first: gpumc_sample at the end, then gpumc__advance. */
+/* ======================================================================================= >>chains
+   What a run keeps of itself and of each chain; progress; draws, as they are kept and handed on. */
 
 GPUMC_API void gpumc_stop(gpumc_stop_flag *flag) { if (flag) gpumc__store_flag(&flag->requested, 1); }
 
@@ -20286,7 +20296,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
     gpumc__unlock(&r->lock);
 }
 
-/* ---- checkpoints -------------------------------------------------------------------------------
+/* =================================================================================== >>checkpoint
    A file holds a seal, the options and the state, and ends with the checksum of all that. Reading places the
    same layout in new memory and fills it: structures up to their first pointer, then what the pointers lead
    to; references to a machine's states go as numbers. One function a structure both writes and reads, so that
@@ -20671,6 +20681,11 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
     if (z->store.status) *error = z->error;
     return z->store.status;
 }
+
+/* ========================================================================================== >>run
+   Start points, chains on threads, warm-up. A chain is advanced by whichever thread is free; its numbers
+   depend on its own counters alone, and what chains learn from each other happens between iterations on one
+   thread, in chain order: draws do not depend on threads. Read first: gpumc__advance and gpumc__warm_up. */
 
 /* ---- drivers ----------------------------------------------------------------------------------- */
 /* Log density and gradient where a chain asks: the guide's, but for the log density where a path ends. */
@@ -21346,6 +21361,10 @@ static void gpumc__finish_fit(gpumc__run *r)
     memcpy(f->sampler_reason, a->reason, sizeof f->sampler_reason);
 }
 
+/* ======================================================================================= >>doubts
+   What a run that has ended is warned of. Draws tell only of what they have met: where they are doubted, and
+   beyond them, the density is asked. Read first: gpumc__look_back at the end. */
+
 /* The last warning goes before all others: it may be why there are others. */
 static void gpumc__say_first(gpumc_fit *f)
 {
@@ -21925,7 +21944,9 @@ static int gpumc__look_back(gpumc__run *r, int finished)
     return (gpumc__run_warnings(r, finished) == GPUMC_OK) & whole;
 }
 
-/* ---- draws that are not the last ones ------------------------------------------------------------ */
+/* ======================================================================================= >>sample
+   gpumc_sample and gpumc_resume: the phases of a run, done again where doubts call for it. Read first:
+   gpumc__run_phases. */
 /* The level, and the log mass of where a chain was in 20 draws from this on; -infinity where it was held. */
 static double gpumc__mass_from(gpumc__run *r, size_t chain, size_t first)
 {
