@@ -204,10 +204,10 @@
 
    DISTRIBUTIONS  Every univariate FAMILY of the table at >>api-dist has gpumc_FAMILY_lpdf (discrete: _lpmf),
      _lcdf and _lccdf with derivatives, _quantile, _rng, _mean and _variance; gpumc_wiener_lpdf is the drift
-     diffusion of choices and their times; vectors: >>api-dist-vectors. For densities of your own, and in
-     rows: gpumc_exp, _expm1, _log, _log1p, _log1p_exp, _log_sum_exp (of two), _sqrt, _inv_logit, _logit,
-     _tanh, _erf, _erfc, _erfcx, _Phi, _log_Phi, _inv_Phi, _lgamma, _digamma, _lbeta (>>api-math), and
-     incomplete gamma and beta functions with derivatives (>>api-special).
+     diffusion of choices and their times; vectors: >>api-dist-vectors, and gpumc_log_sum_exp_of. For
+     densities of your own, and in rows: gpumc_exp, _expm1, _log, _log1p, _log1p_exp, _log_sum_exp (of two),
+     _sqrt, _inv_logit, _logit, _tanh, _erf, _erfc, _erfcx, _Phi, _log_Phi, _inv_Phi, _lgamma, _digamma,
+     _lbeta (>>api-math), and incomplete gamma and beta functions with derivatives (>>api-special).
 
    ROWS  A likelihood that sums over many data rows goes through GPUMC_ROW(name, group, shared, columns): one
      row as a plain scalar function, compiled for SSE2, AVX2 and AVX-512 (or NEON), chosen at run time;
@@ -1771,6 +1771,9 @@ GPUMC_API double gpumc_wiener_rng(gpumc_rng *rng, double alpha, double tau, doub
    nothing allocated; where scratch is needed the caller gives it as work. Matrices are square, row-major; of
    a factor or a symmetric matrix only the lower triangle is read. NaN and -infinity as above. */
 
+/* log sum_k exp(x_k), for mixtures and what is summed out; -infinity where all terms are. */
+GPUMC_API double gpumc_log_sum_exp_of(const double *x, size_t n, double *dx);
+
 /* ---- categorical_logit -------------------------------------------------- >>categorical_logit
    y in 0 .. K - 1, counted from 0; eta real.   P(Y = k) = exp(eta_k) / sum_j exp(eta_j)
    mean and variance are those of the indicators of 0 .. K - 1, K of each. */
@@ -1990,9 +1993,9 @@ typedef struct gpumc_gradient_report {
    compares the gradient with finite differences in free coordinates, sign included: every component up to
    200, beyond that 200 of them and eight directions. A component fails when it is beyond 1e-4 relative, plus
    rounding noise, off both one-sided differences and the central one, so that a kink passes, and off those by
-   the step, of a wide range, at which differences agree among themselves. Last, a value without bounds that
-   the density does not depend on, wherever it is moved to, is GPUMC_ERROR_MODEL. x: natural values, or NULL
-   for the model's start values (blocks without init: free coordinates 0.5). */
+   the step, of a wide range, at which differences agree among themselves. Last, a value without bounds, or a
+   sum of some, that the density does not depend on, however far it is moved, is GPUMC_ERROR_MODEL. x: natural
+   values, or NULL for the model's start values (blocks without init: free coordinates 0.5). */
 GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const double *x,
                                             gpumc_gradient_report *report, gpumc_error *error);
 
@@ -2693,7 +2696,7 @@ typedef enum gpumc_warning_code {
     GPUMC_W_DIVERGENT = 0, GPUMC_W_TREEDEPTH, GPUMC_W_EBFMI, GPUMC_W_RHAT, GPUMC_W_ESS, GPUMC_W_FEW_CHAINS,
     GPUMC_W_FEW_DRAWS, GPUMC_W_CONSTANT, GPUMC_W_NOT_FINITE, GPUMC_W_ACCEPT, GPUMC_W_STUCK, GPUMC_W_RESTARTED,
     GPUMC_W_NOT_MIXED, GPUMC_W_METRIC, GPUMC_W_CHECKPOINT, GPUMC_W_HELD, GPUMC_W_IMPROPER,
-    GPUMC_W_UNSEEN, GPUMC_W_JUMPS, GPUMC_W_CHANGED
+    GPUMC_W_UNSEEN, GPUMC_W_JUMPS, GPUMC_W_CHANGED, GPUMC_W_GRADIENT
 } gpumc_warning_code;
 typedef struct gpumc_warning {
     gpumc_warning_code code;
@@ -4881,17 +4884,19 @@ static double gpumc__largest(const double *x, size_t n)
     for (size_t i = 0; i < n; i++) largest = largest < x[i] ? x[i] : largest;
     return largest;
 }
-static double gpumc__log_sum_exp_of(const double *x, size_t n)
+GPUMC_API double gpumc_log_sum_exp_of(const double *x, size_t n, double *dx)
 {
-    const double most = gpumc__largest(x, n);
+    const double most = gpumc__largest(x, n), base = most > -GPUMC_INF ? most : 0;
     double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += gpumc__exp(x[i] - most);
-    return most + gpumc__log(sum);
+    for (size_t i = 0; i < n; i++) sum += gpumc__exp(x[i] - base);
+    const double total = base + gpumc__log(sum);
+    for (size_t i = 0; dx && sum > 0 && i < n; i++) dx[i] += gpumc__exp(x[i] - total);
+    return total;
 }
 GPUMC_API double gpumc_categorical_logit_lpmf(double y, const double *eta, size_t K, double *deta)
 {
-    const double total = gpumc__log_sum_exp_of(eta, K);
-    if (total != total || y != y) return GPUMC_NAN;
+    const double total = gpumc_log_sum_exp_of(eta, K, NULL);
+    if (!(total > -GPUMC_INF) || y != y) return GPUMC_NAN;
     if (!gpumc__is_category(y, K)) return -GPUMC_INF;
     for (size_t k = 0; k < K; k++) gpumc__add_at(deta, k, -gpumc__exp(eta[k] - total));
     gpumc__add_at(deta, (size_t)y, 1);
@@ -4899,17 +4904,17 @@ GPUMC_API double gpumc_categorical_logit_lpmf(double y, const double *eta, size_
 }
 GPUMC_API void gpumc_categorical_logit_mean(const double *eta, size_t K, double *mean)
 {
-    const double total = gpumc__log_sum_exp_of(eta, K);
+    const double total = gpumc_log_sum_exp_of(eta, K, NULL);
     for (size_t k = 0; k < K; k++) mean[k] = gpumc__exp(eta[k] - total);
 }
 GPUMC_API void gpumc_categorical_logit_variance(const double *eta, size_t K, double *variance)
 { gpumc_categorical_logit_mean(eta, K, variance), gpumc__indicator_variance(variance, K); }
 GPUMC_API double gpumc_categorical_logit_rng(gpumc_rng *rng, const double *eta, size_t K)
 {
-    const double total = gpumc__log_sum_exp_of(eta, K);
+    const double total = gpumc_log_sum_exp_of(eta, K, NULL);
     double left = gpumc_rng_uniform(rng);
     size_t k = 0;
-    if (total != total || K == 0) return GPUMC_NAN;
+    if (!(total > -GPUMC_INF)) return GPUMC_NAN;
     while (k < K - 1 && (left -= gpumc__exp(eta[k] - total)) >= 0) k++;
     return (double)k;
 }
@@ -7435,11 +7440,13 @@ static int gpumc__series_is_wrong(const gpumc_model *m, size_t i, gpumc_error *e
     const size_t walks = gpumc__nth_size(m, i) / gpumc__walk_length(p, gpumc__nth_size(m, i), &stride);
     const int within = phi->kind == GPUMC_UNIT
         || (phi->kind == GPUMC_INTERVAL && phi->lower >= -1 && phi->upper <= 1);
-    const int alone = p->scale && p->walk_dim && !p->covariates && !p->factor;
-    return GPUMC__WRONG(p->walk_coefficient && (at == i || (n != 1 && n != walks) || !within || !alone),
-                        "walk_coefficient \"%.60s\" must be an earlier block of 1 or %.0f values within "
-                        "-1..1, GPUMC_UNIT or _INTERVAL; wants scale and walk_dim, no covariates or factor",
-                        p->walk_coefficient, (double)walks);
+    const char *why = at == i ? "is no earlier block"
+        : n != 1 && n != walks ? "must have one value, or one a walk"
+        : !within ? "must be GPUMC_UNIT, or GPUMC_INTERVAL within -1..1"
+        : !p->scale ? "wants a scale" : !p->walk_dim ? "wants walk_dim"
+        : p->covariates ? "goes with no covariates" : p->factor ? "goes with no factor" : NULL;
+    return GPUMC__WRONG(p->walk_coefficient && why, "walk_coefficient \"%.60s\" %s", p->walk_coefficient,
+                        why);
 }
 
 static int gpumc__is_linked(const gpumc_param *p)
@@ -7923,12 +7930,24 @@ static gpumc_status gpumc__part_inverse(const gpumc_layout *l, const gpumc__plac
     return status;
 }
 
-/* Natural values from free coordinates; returns the log Jacobian. */
+/* Whether a distance from a bound is no number any more: its value stands still, but J would go on. */
+static int gpumc__overflows(const gpumc_layout *l, const double *q)
+{
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
+        const gpumc_kind kind = p->param->kind;
+        const int grows = kind == GPUMC_POSITIVE || kind == GPUMC_LOWER || kind == GPUMC_UPPER;
+        for (size_t i = p->free_at; grows && i < p->free_at + p->free_size; i++)
+            if (q[i] > 709 && l->shapes[i].typical == 0) return 1;
+    }
+    return 0;
+}
+
+/* Natural values from free coordinates; returns the log Jacobian, or -infinity. */
 static double gpumc__to_natural(const gpumc_layout *l, const double *q, double *x, double *work)
 {
     double log_jacobian = 0;
     for (size_t i = 0; i < l->n_parts; i++) log_jacobian += gpumc__part_map(l, gpumc__part(l, i), q, x, work);
-    return log_jacobian;
+    return log_jacobian > 700 && gpumc__overflows(l, q) ? -GPUMC_INF : log_jacobian;
 }
 
 /* What one point and a batch share behind the density: the chain rule, which uses up the gradient in work. */
@@ -8381,6 +8400,90 @@ static gpumc_status gpumc__check_held(const gpumc_layout *l, double *x, double *
     return GPUMC_OK;
 }
 
+/* Real values, those of linked blocks too or not; counts on where there are more than places. */
+enum { GPUMC__SUMMED = 64 };
+static size_t gpumc__real_values(const gpumc_layout *l, int linked, size_t *places)
+{
+    size_t n = 0;
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
+        for (size_t i = p->at; i < p->at + p->size && p->param->kind == GPUMC_UNBOUNDED; i++)
+            if ((linked || !p->linked) && n++ < GPUMC__SUMMED) places[n - 1] = i;
+    return n;
+}
+
+/* Products of gradients by n values at points about the start, more than n of them, scaled to a diagonal of 1
+   and 0; size: what they were scaled by. Returns 0 where too few points have a density. */
+static int gpumc__gradient_products(const gpumc_layout *l, const size_t *places, size_t n,
+                                    const double *start, double *x, double *g, double *products,
+                                    double *size)
+{
+    gpumc_rng rng = gpumc_rng_at(0, 7u << 24, UINT32_MAX, 0);
+    double reach = 1;
+    size_t found = 0;
+    memset(products, 0, n * n * sizeof *products);
+    for (size_t k = 0; k < 2 * n + 16 && found < n + 4; k++) {
+        for (size_t i = 0; i < n; i++)
+            x[places[i]] = start[places[i]]
+                + reach * (1 + fabs(start[places[i]])) * (2 * gpumc_rng_uniform(&rng) - 1);
+        const double lp = gpumc__density(l, 0, x, g);
+        int finite = gpumc__is_finite(lp);
+        for (size_t i = 0; i < n; i++) finite &= gpumc__is_finite(g[places[i]]);
+        if (!finite) { reach *= 0.3; continue; }
+        found++;
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < n; j++) products[i * n + j] += g[places[i]] * g[places[j]];
+    }
+    for (size_t i = 0; i < n; i++)
+        size[i] = products[i * n + i] > 0 ? 1 / sqrt(products[i * n + i]) : 0;
+    for (size_t i = 0; i < n * n; i++) products[i] *= size[i / n] * size[i % n];
+    return found >= n;
+}
+
+/* Whether something holds every combination of real values: one by which no gradient moves is tried, far out.
+   start: natural values; x, g: room for as many; room: see gpumc__sums_room. */
+static size_t gpumc__sums_room(const gpumc_layout *l)
+{
+    const size_t n = gpumc__smaller(l->n_natural, GPUMC__SUMMED);
+    return 2 * n * n + 6 * n;
+}
+static gpumc_status gpumc__check_combined(const gpumc_layout *l, const double *start, double *x, double *g,
+                                          double *room, gpumc_error *error)
+{
+    static const double far_out[] = { 1e6, -1e6, 1e3, -1e3, 30, -30, 1, -1 };
+    size_t places[GPUMC__SUMMED], n = gpumc__real_values(l, 1, places), least = 0, named = 0;
+    if (n > GPUMC__SUMMED) n = gpumc__real_values(l, 0, places);
+    if (n < 2 || n > GPUMC__SUMMED) return GPUMC_OK;
+    double *products = room, *vectors = room + n * n, *values = vectors + n * n, *size = values + 4 * n;
+    double *v = size + n, most = 0;
+    char names[120] = "";
+    memcpy(x, start, l->n_natural * sizeof *x);
+    if (!gpumc__gradient_products(l, places, n, start, x, g, products, size)
+        || !gpumc__eigen(products, n, values, vectors, values + n)) return GPUMC_OK;
+    for (size_t k = 1; k < n; k++) if (values[k] < values[least]) least = k;
+    for (size_t i = 0; i < n; i++) {
+        v[i] = vectors[least * n + i] * size[i];
+        most = fmax(most, fabs(v[i]));
+    }
+    if (values[least] > 1e-10 || !(most > 0)) return GPUMC_OK;
+    memcpy(x, start, l->n_natural * sizeof *x);
+    const double lp = gpumc__density(l, 0, x, g);
+    for (size_t k = 0; k < sizeof far_out / sizeof *far_out; k++) {
+        for (size_t i = 0; i < n; i++) x[places[i]] = start[places[i]] + far_out[k] / most * v[i];
+        if (!(fabs(gpumc__density(l, 0, x, g) - lp) <= 0.01)) return GPUMC_OK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const gpumc__placed *p = l->parts;
+        char name[40];
+        if (fabs(v[i]) < 0.01 * most || ++named > 3) continue;
+        while (places[i] >= p->at + p->size) p++;
+        gpumc__free_name(l, p->free_at + (places[i] - p->at), name, sizeof name);
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", named > 1 ? ", " : "", name);
+    }
+    return gpumc__fail(error, GPUMC_ERROR_MODEL, "the log density stays the same where %s%s move together, "
+                       "however far: nothing holds such a combination; give one a prior, leave one out, or "
+                       "have them sum to zero (GPUMC_SUM_TO_ZERO)", names, named > 3 ? ", ..." : "");
+}
+
 /* Whether derivatives by the block of that name, if there is one, are the same in g and h. */
 static int gpumc__same_by(const gpumc_layout *l, const char *name, const double *g, const double *h)
 {
@@ -8429,7 +8532,8 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     gpumc__probing all;
     memset(report, 0, sizeof *report);
     memset(&all, 0, sizeof all);
-    all.scratch = scratch + n + 3 * l->n_natural + 2 * GPUMC__GUARDS;
+    double *room = scratch + n + 3 * l->n_natural + 2 * GPUMC__GUARDS;
+    all.scratch = room + gpumc__sums_room(l);
     all.stride = gpumc__check_gradient_stride(l);
     all.probe.layout = l;
     all.probe.q = q;
@@ -8466,8 +8570,9 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
         double *g = x + l->n_natural + GPUMC__GUARDS;
         memcpy(x, all.probe.x, l->n_natural * sizeof *x);
         status = gpumc__check_held(l, x, g, error);
-        if (status != GPUMC_OK) return status;
-        return gpumc__check_joined(l, all.probe.x, x, g, all.scratch + 3 * n, error);
+        if (status == GPUMC_OK)
+            status = gpumc__check_joined(l, all.probe.x, x, g, all.scratch + 3 * n, error);
+        return status != GPUMC_OK ? status : gpumc__check_combined(l, all.probe.x, x, g, room, error);
     }
     worst = fabs(report->analytic + report->numeric) / fabs(report->numeric);
     return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "gradient of \"%.100s\" is %.6g where differences give "
@@ -8480,7 +8585,7 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
 static size_t gpumc__check_gradient_bytes(const gpumc_layout *l, size_t n_members)
 {
     const size_t scratch = gpumc__size_mul(n_members, gpumc__check_gradient_stride(l));
-    const size_t shared = 2 * l->n_free + 3 * l->n_natural + 2 * GPUMC__GUARDS;
+    const size_t shared = 2 * l->n_free + 3 * l->n_natural + 2 * GPUMC__GUARDS + gpumc__sums_room(l);
     return gpumc__size_mul(gpumc__size_add(shared, scratch), sizeof(double));
 }
 
@@ -15231,13 +15336,18 @@ static void gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
 
 static const char *const gpumc__sampler_names[] = { "automatic", "NUTS", "MAMS", "HMC" };
 
-/* From paths that have failed back to trees, whose steps so many more iterations are to tune; all else that
-   warm-up has learned stays. */
+/* What steps are tuned to after divergences: with a quarter of the errors. */
+static double gpumc__target_again(double target_accept) { return 1 - (1 - target_accept) / 4; }
+
+/* From paths that have failed back to trees, whose steps so many more iterations are to tune, shorter ones
+   after divergences; all else that warm-up has learned stays. */
 static void gpumc__adapt_again(gpumc_adapt *a, gpumc_nuts *const *chains, size_t n_iterations,
                                const char *finding)
 {
-    snprintf(a->reason, sizeof a->reason, "by %s there was GPUMC_W_%s, so again by trees",
-             gpumc__sampler_names[a->sampler], finding);
+    const int diverged = strcmp(finding, "DIVERGENT") == 0;
+    snprintf(a->reason, sizeof a->reason, "by %s there was GPUMC_W_%s, so again by trees%s",
+             gpumc__sampler_names[a->sampler], finding, diverged ? " in shorter steps" : "");
+    if (diverged) a->options.target_accept = gpumc__target_again(a->options.target_accept);
     gpumc__adapt_trees(a, chains);
     memset(a->trials, 0, a->n_chains * sizeof *a->trials);
     a->final_start = a->iteration;
@@ -16358,7 +16468,7 @@ static int gpumc__each_column(const gpumc_fit *fit, gpumc_team *team, gpumc_grou
 static void gpumc__summarise_column(gpumc__sheet *s, size_t column, void *fit)
 { ((gpumc_fit *)fit)->summaries[column] = gpumc__summarise_sheet(s); }
 
-/* As gpumc__log_sum_exp_of, of finite x by vector code; y becomes exp(x), the largest of them 1. */
+/* As gpumc_log_sum_exp_of, of finite x by vector code; y becomes exp(x), the largest of them 1. */
 static double gpumc__log_total(const double *x, size_t n, double *y)
 {
     double least, most;
@@ -16743,15 +16853,17 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     const double deep = v->deep / v->draws, accept = v->accept / v->draws, asked = fit->options.target_accept;
     const double aim = fit->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(&fit->metric, asked) : asked;
     const double residual = v->residual / (v->draws * (double)(fit->n_free ? fit->n_free : 1));
+    gpumc__worst r_hat = v->r_hat;
     char names[GPUMC__NAMES], number[GPUMC__CELL];
     int done = 1;
+    for (int k = 0; k < 3; k++) r_hat.value[k] = fmax(r_hat.value[k], 1.0101);  /* not 1.0100 in print */
 #define GPUMC__WARN(found, name, note, value, ...) \
     if (found) done &= !gpumc__warn(fit, GPUMC_W_##name, note, value, __VA_ARGS__)
     GPUMC__WARN(v->draws > 0 && divergent > 0, DIVERGENT, 0, divergent / all, "%.0f of %.0f draws (%s %%) "
         "diverged%s%s: %s%s", divergent, all, gpumc__significant(100 * divergent / all, 2, number),
         v->apart.count > 0 ? ", unlike the rest in " : "", gpumc__name_worst(fit, &v->apart, 3, -1, names),
         2 * v->beyond > v->divergent ? "the density is 0 or not a number there; declare bounds (kind, lower, "
-        "upper), so that nothing leads beyond, and by priors keep scales from 0"
+        "upper; a + b < 1 is a simplex), so that nothing leads beyond, and by priors keep scales from 0"
         : "estimates may be biased, a region of high curvature is missed; ",
         2 * v->beyond > v->divergent ? "" : gpumc__hard_region(fit));
     GPUMC__WARN(deep > 0, TREEDEPTH, deep <= 0.05, deep, "%.0f of %.0f draws (%s %%) reached max_treedepth "
@@ -16762,9 +16874,10 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         "slowly, tails may be missed; heavy tails or a funnel, reparameterise", v->slow.count, chains,
         -v->slow.value[0], (double)v->slow.which[0] + 1);
     GPUMC__WARN(v->r_hat.count > 0, RHAT, 0, v->r_hat.value[0], "R-hat is above 1.01 for %.0f of %.0f "
-        "quantities (%s): chains disagree; run longer first, then suspect sums that data do not identify, "
-        "several modes, label switching, priors", v->r_hat.count, n,
-        gpumc__name_worst(fit, &v->r_hat, 3, 4, names));
+        "quantities (%s): chains disagree; %s sums that data do not identify, several modes, label switching "
+        "(GPUMC_ORDERED), covariates far from 0, priors", v->r_hat.count, n,
+        gpumc__name_worst(fit, &r_hat, 3, 4, names),
+        v->r_hat.value[0] > 1.2 ? "suspect" : "run longer first, then suspect");
     GPUMC__WARN(v->ess.count > 0, ESS, 0, -v->ess.value[0], "ESS is below 100 a chain for %.0f of %.0f "
         "quantities (%s): estimates are noisy; %s", v->ess.count, n,
         gpumc__name_worst(fit, &v->ess, 3, 0, names),
@@ -16826,7 +16939,7 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit, int tails)
 static const char *const gpumc__warning_names[] = {
     "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
     "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT", "HELD", "IMPROPER", "UNSEEN",
-    "JUMPS", "CHANGED" };
+    "JUMPS", "CHANGED", "GRADIENT" };
 static const char *const gpumc__metric_names[] = { "automatic", "diagonal", "low-rank", "dense", "unit",
                                                    "blocks" };
 
@@ -18914,7 +19027,7 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
 static gpumc_status gpumc__merge_warnings(const gpumc__merge *m, size_t n)
 {
     static const gpumc_warning_code codes[] = { GPUMC_W_HELD, GPUMC_W_RESTARTED, GPUMC_W_NOT_MIXED,
-        GPUMC_W_IMPROPER, GPUMC_W_UNSEEN, GPUMC_W_JUMPS, GPUMC_W_CHANGED };
+        GPUMC_W_IMPROPER, GPUMC_W_UNSEEN, GPUMC_W_JUMPS, GPUMC_W_CHANGED, GPUMC_W_GRADIENT };
     gpumc_status status = GPUMC_OK;
     for (size_t k = 0; k < sizeof codes / sizeof *codes && !status; k++) {
         size_t warned = 0;
@@ -20499,11 +20612,13 @@ static gpumc_status gpumc__check_seal(const gpumc__seal *s, const char *path, gp
 static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sample_options *saved,
                                          gpumc_error *error)
 {
+    const int raised = saved->target_accept == gpumc__target_again(o->target_accept);      /* by the run */
 #define GPUMC__SAME(name) { #name, (double)o->name, (double)saved->name }
 #define GPUMC__SAME_FLAG(name) { #name, o->name ? 1. : 0., saved->name ? 1. : 0. }
     const struct { const char *name; double given, saved; } pairs[] = {
         GPUMC__SAME(num_chains), GPUMC__SAME(num_warmup), GPUMC__SAME(num_samples), GPUMC__SAME(thin),
-        GPUMC__SAME(step_size), GPUMC__SAME(target_accept), GPUMC__SAME(path_length),
+        GPUMC__SAME(step_size), GPUMC__SAME(path_length),
+        { "target_accept", raised ? 0 : o->target_accept, saved->target_accept },
         GPUMC__SAME(max_treedepth), GPUMC__SAME(metric), GPUMC__SAME(sampler), GPUMC__SAME(init_radius),
         GPUMC__SAME(seed), { "seed modulo 2^32", (double)(uint32_t)o->seed, (double)(uint32_t)saved->seed },
         GPUMC__SAME(first_chain_id), GPUMC__SAME_FLAG(early_stop), GPUMC__SAME_FLAG(keep_stuck_chains),
@@ -21602,6 +21717,35 @@ static gpumc_status gpumc__warn_of_change(gpumc__run *r)
     return GPUMC_OK;
 }
 
+/* The check of the start again, where the draws are: a start may lie where a wrong gradient is nearly 0. */
+static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
+{
+    enum { LOOKED_AT = 4 };
+    gpumc_fit *f = r->fit;
+    const size_t bytes = gpumc__check_gradient_bytes(r->layout, (size_t)gpumc_team_threads(r->team));
+    double *q = (double *)gpumc__allocate(&f->allocator, bytes);
+    gpumc_gradient_report seen, wrong = { "", 0, 0, 0, 0, 0 };
+    gpumc_error error;
+    int n_wrong = 0;
+    if (!q) return GPUMC_ERROR_MEMORY;
+    for (size_t k = 0; k < LOOKED_AT; k++) {
+        const size_t place = k % f->n_chains * f->draw_capacity + (2 * k + 1) * f->n_draws / (2 * LOOKED_AT);
+        const double *draw = f->draws + place * f->n_columns;
+        if (gpumc_model_unconstrain(r->layout, draw, q, r->chains[0].work, NULL) != GPUMC_OK
+            || gpumc__is_rounded(r, draw, q)) continue;
+        gpumc__check_gradient_at(r->layout, q, q + r->layout->n_free, r->team, &seen, &error);
+        if (seen.n_failed > 0) { wrong = seen; n_wrong++; }
+    }
+    gpumc__release(&f->allocator, q);
+    if (n_wrong < 2) return GPUMC_OK;
+    if (gpumc__warn(f, GPUMC_W_GRADIENT, 0, n_wrong, "the gradient is wrong at %d of %d draws: by %s it is "
+                    "%.6g where differences give %.6g (free coordinates); look for a sign or a term left "
+                    "out, and mend that before all else", n_wrong, (int)LOOKED_AT, wrong.name, wrong.analytic,
+                    wrong.numeric) != GPUMC_OK) return GPUMC_ERROR_MEMORY;
+    gpumc__say_first(f);
+    return GPUMC_OK;
+}
+
 /* ---- what no draw has reached -------------------------------------------------------------------- */
 /* Samplers warn of what they have met. So at the end the density is asked for beyond the draws, on lines
    through draws: along single coordinates, and from the centre outwards. The share of a line that lies where
@@ -21925,6 +22069,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
     const int doubted = finished && f->draws && gpumc__is_doubted(f);
     if (status == GPUMC_OK) status = gpumc__warn_of_improper(r);
     if (f->n_warnings > 0 && f->warnings->code == GPUMC_W_IMPROPER) return status;     /* says enough */
+    if (status == GPUMC_OK && doubted && !a->guided) status = gpumc__warn_of_gradient(r);
     if (status == GPUMC_OK && doubted) status = gpumc__warn_of_jumps(r);
     return status == GPUMC_OK && doubted && f->stats ? gpumc__warn_of_change(r) : status;
 }
@@ -22072,6 +22217,7 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
     int more = 1;
     if (!r->again) {
         gpumc__adapt_again(a, r->machines, GPUMC__AGAIN_WARMUP, finding);
+        r->options->target_accept = a->options.target_accept;
         r->again = 1;
         gpumc__phase(r, 1);
         for (size_t c = 0; c < r->n_chains; c++) r->chains[c].divergences = 0;

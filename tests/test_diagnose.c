@@ -1322,7 +1322,7 @@ static const char expected_page[] =
     "short, which costs speed, not validity; rescale or decorrelate, then raise it\n"
     "warning GPUMC_W_RHAT: R-hat is above 1.01 for 1 of 23 quantities (theta[2] 1.0331): chains "
     "disagree; run longer first, then suspect sums that data do not identify, several modes, label "
-    "switching, priors\n"
+    "switching (GPUMC_ORDERED), covariates far from 0, priors\n"
     "warning GPUMC_W_ESS: ESS is below 100 a chain for 1 of 23 quantities (theta[2] 27): estimates are "
     "noisy; see R-hat first\n";
 

@@ -859,6 +859,14 @@ static void check_vector_edges(void)
     double work[8], choice = 0;
     gpumc_rng rng = gpumc_rng_at(1, 0, 0, 0);
     CHECK(gpumc_categorical_logit_lpmf(4, eta4, 4, NULL) == -INFINITY, "category 4 of 0 .. 3");
+    static const double nothing[2] = { -INFINITY, -INFINITY }, some[3] = { -INFINITY, 1000, 1001 };
+    double shares[3] = { 0, 5, 0 };
+    CHECK(gpumc_log_sum_exp_of(nothing, 2, shares) == -INFINITY && gpumc_log_sum_exp_of(some, 0, NULL) == -INFINITY,
+          "nothing is -infinity");
+    CHECK(fabs(gpumc_log_sum_exp_of(some, 3, shares) - 1001.3132616875182) < 1e-12 && shares[0] == 0
+          && fabs(shares[1] - 5.2689414213699951) < 1e-12 && fabs(shares[2] - 0.7310585786300049) < 1e-12,
+          "shares %.17g %.17g %.17g", shares[0], shares[1], shares[2]);
+    CHECK(isnan(gpumc_log_sum_exp_of(bad_eta, 3, NULL)), "NaN among terms");
     CHECK(gpumc_categorical_logit_lpmf(-1, eta4, 4, NULL) == -INFINITY, "category -1");
     CHECK(gpumc_categorical_logit_lpmf(1.5, eta4, 4, NULL) == -INFINITY, "category 1.5");
     CHECK(isnan(gpumc_categorical_logit_lpmf(1, bad_eta, 3, NULL)), "eta with NaN");

@@ -253,12 +253,12 @@ static void check_hierarchy(void)
     REFUSE_PARAMS(WORDS("\"t\"", "GPUMC_UNBOUNDED", "not GPUMC_POSITIVE", "logarithm"), { .name = "m" },
                   { .name = "t", .kind = GPUMC_POSITIVE, .location = "m" });
     REFUSE_PARAMS(WORDS("\"t\"", "walk_dim 2", "1 dim"), { .name = "t", .size = 3, .walk_dim = 2 });
-    REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"phi\"", "earlier", "3 values", "-1..1"),
+    REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"phi\"", "GPUMC_UNIT", "-1..1"),
                   { .name = "s", .kind = GPUMC_POSITIVE },
                   { .name = "phi", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 1.5, .size = 3 },
                   { .name = "t", .dims = three_walks, .n_dims = 2, .scale = "s", .walk_dim = 2,
                     .walk_coefficient = "phi" });
-    REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"phi\"", "earlier", "3 values", "-1..1"),
+    REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"phi\"", "one value, or one a walk"),
                   { .name = "s", .kind = GPUMC_POSITIVE }, { .name = "phi", .kind = GPUMC_UNIT, .size = 2 },
                   { .name = "t", .dims = three_walks, .n_dims = 2, .scale = "s", .walk_dim = 2,
                     .walk_coefficient = "phi" });
@@ -272,7 +272,7 @@ static void check_hierarchy(void)
                     .scale = "s", .walk_dim = 2, .walk_coefficient = "phi" });
     REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"rho\"", "earlier"), { .name = "s", .kind = GPUMC_POSITIVE },
                   { .name = "t", .size = 3, .scale = "s", .walk_dim = 1, .walk_coefficient = "rho" });
-    REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"phi\"", "scale and walk_dim"),
+    REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"phi\"", "wants a scale"),
                   { .name = "phi", .kind = GPUMC_UNIT }, { .name = "t", .size = 3, .walk_coefficient = "phi" });
     REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"phi\"", "no covariates"), { .name = "b" },
                   { .name = "phi", .kind = GPUMC_UNIT }, { .name = "s", .kind = GPUMC_POSITIVE },
@@ -724,6 +724,35 @@ static void check_joined(void)
     refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"a\" to its factor, \"L\"", "or declare none"));
 }
 
+/* Means of which only the sums with a common one are known, as of a variable and all its dummies: refused, but not
+   where one has a prior, ever so wide. Many others stand beside them: then those of hierarchies are not looked at. */
+typedef struct dummies { double prior; size_t n_others; } dummies;
+static double dummy_density(const double *x, double *g, void *data)
+{
+    const dummies *d = (const dummies *)data;
+    double lp = gpumc_half_normal_lpdf(x[7], 1, &g[7], NULL);
+    for (size_t i = 0; i < 6; i++)
+        lp += gpumc_normal_lpdf(0.3 * (double)i - x[0], x[1 + i], 1, NULL, &g[1 + i], NULL);
+    for (size_t i = 0; i < 6; i++) g[0] += 0.3 * (double)i - x[0] - x[1 + i];
+    if (d->prior > 0) lp += gpumc_normal_lpdf(x[3], 0, d->prior, &g[3], NULL, NULL);
+    for (size_t i = 8; i < 8 + d->n_others; i++) lp += gpumc_normal_lpdf(x[i], 0, x[7], &g[i], NULL, &g[7]);
+    return lp;
+}
+static void check_combined(void)
+{
+    for (int k = 0; k < 4; k++) {
+        dummies d = { k % 2 ? 1e5 : 0, k / 2 ? 200 : 3 };
+        const gpumc_param params[] = { { .name = "alpha" }, { .name = "year", .size = 6 },
+            { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "z", .size = d.n_others, .scale = "tau" } };
+        const gpumc_model m = { .name = "dummies", .params = params, .n_params = 4, .log_density = dummy_density,
+                                .data = &d };
+        gpumc_error error = { GPUMC_OK, "" };
+        if (k % 2) CHECK(gpumc_check_gradient(&m, NULL, NULL, &error) == GPUMC_OK, "%s", error.text);
+        else refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL,
+                    WORDS("alpha, year[1], year[2], ...", "however far", "GPUMC_SUM_TO_ZERO"));
+    }
+}
+
 /* A walk of Laplace steps, flat between the neighbours of an element: right, wherever it is looked at; and no want
    of a prior. */
 enum { KINKS = 40 };
@@ -811,6 +840,7 @@ static void check_gradients(void)
     check_far_gradients();
     check_shared_memory();
     check_joined();
+    check_combined();
     b.wrong_factor = 0;
     CHECK(gpumc_check_gradient(&m, init, &report, &error) == GPUMC_OK, "%s", error.text);
     CHECK(gpumc_check_gradient(&m, infinite_init, &report, &error) == GPUMC_ERROR_ARGUMENT

@@ -706,6 +706,8 @@ static void check_wall(void)
               "seed %d: %s", (int)seed, fit.sampler_reason);
         CHECK(fit.sampling_gradients < 200000, "seed %d: %.0f gradients", (int)seed,
               (double)fit.sampling_gradients);
+        CHECK(at == 0 || fabs(fit.options.target_accept - 0.95) < 1e-9, "steps are tuned to %g",
+              fit.options.target_accept);
         CHECK(fabs(s.mean - walls[seed / 4].mean) < 4.5 * s.mcse, "seed %d: mean %g, mcse %g", (int)seed, s.mean,
               s.mcse);
         gpumc_free(&fit);
@@ -1023,6 +1025,81 @@ static void check_change_is_named(void)
         CHECK(calls < 0 || (w && w == fit.warnings && w->value > 3 && strstr(w->text, "by up to 4:")), "%s",
               w ? w->text : "no word");
         CHECK(calls > 0 || (fit.n_warnings > 0 && !w), "%s", w ? w->text : "nothing is doubted");
+        gpumc_free(&fit);
+    }
+}
+
+/* A sign that is wrong where the start does not show it, beyond x = 4, is told of before all else; where it is
+   right nothing is, though divergences at the wall give rise to doubt. */
+static double wrong_beyond(const double *x, double *g, void *data)
+{
+    const int wrong = *(const int *)data;
+    double lp = 0;
+    if (x[1] < -2) return -INFINITY;
+    for (int i = 0; i < 3; i++) lp += gpumc_normal_lpdf(x[i], i ? 0 : 10, 1, &g[i], NULL, NULL);
+    if (wrong && x[0] > 4) g[2] = -g[2];
+    return lp;
+}
+static void check_gradient_at_draws(void)
+{
+    static const gpumc_param x = { .name = "x", .size = 3 };
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        int wrong = seed % 2;
+        const gpumc_model m = { .name = "wrong", .params = &x, .n_params = 1, .log_density = wrong_beyond,
+                                .data = &wrong };
+        const gpumc_sample_options o = { .seed = seed, .num_samples = 300 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const gpumc_warning *w = warning_of(&fit, GPUMC_W_GRADIENT);
+        const int named = w && w == fit.warnings && w->value > 1 && strstr(w->text, "by x[3] it is");
+        CHECK(fit.n_warnings > 0 && named == wrong, "wrong %d: %s", wrong, w ? w->text : "no word");
+        gpumc_free(&fit);
+    }
+}
+
+/* A prior 1 / phi where data say nothing near 0 is named; gamma(.1, .1) reaches as far down, and is proper. */
+static double towards_0(const double *x, double *g, void *data)
+{
+    const double shape = *(const double *)data;
+    g[1] += (shape - 1) / x[1] - 0.1;
+    return gpumc_std_normal_lpdf(x[0], &g[0]) + (shape - 1) * log(x[1]) - 0.1 * x[1];
+}
+static void check_towards_0(void)
+{
+    static const gpumc_param two[] = { { .name = "b" }, { .name = "phi", .kind = GPUMC_POSITIVE } };
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        double shape = seed % 2 ? 0.1 : 0;
+        const gpumc_model m = { .name = "down", .params = two, .n_params = 2, .log_density = towards_0, .data = &shape };
+        const gpumc_sample_options o = { .seed = seed, .num_samples = 200, .max_treedepth = 2 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_warnings > 0, "%s", fit.message);
+        const gpumc_warning *w = warning_of(&fit, GPUMC_W_IMPROPER);
+        CHECK(shape > 0 ? !w : w && strstr(w->text, "hold phi: its draws span nine orders"), "shape %g: %s", shape,
+              w ? w->text : "no word");
+        gpumc_free(&fit);
+    }
+}
+
+/* A positive value that nothing holds above comes to the largest numbers, not beyond: it is named, and no other. */
+static double open_above(const double *x, double *g, void *data)
+{
+    (void)data;
+    g[1] += 1 / (x[1] * (1 + x[1]));
+    return gpumc_std_normal_lpdf(x[0], &g[0]) - log1p(1 / x[1]);
+}
+static void check_open_above(void)
+{
+    static const gpumc_param two[] = { { .name = "b" }, { .name = "phi", .kind = GPUMC_POSITIVE } };
+    const gpumc_model m = { .name = "open", .params = two, .n_params = 2, .log_density = open_above };
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        const gpumc_sample_options o = { .seed = seed, .num_samples = 60, .max_treedepth = 8 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const gpumc_warning *w = warning_of(&fit, GPUMC_W_IMPROPER);
+        CHECK(w && strstr(w->text, "hold phi"), "seed %d: %s", (int)seed, w ? w->text : "no word");
+        double most = 0;
+        for (size_t i = 0; i < fit.n_chains * fit.n_draws; i++) most = fmax(most, fit.stats[i].lp);
+        CHECK(most < 711, "seed %d: log density %g", (int)seed, most);
         gpumc_free(&fit);
     }
 }
@@ -1423,6 +1500,9 @@ int main(void)
     check_student_tail();
     check_loose();
     check_change_is_named();
+    check_gradient_at_draws();
+    check_towards_0();
+    check_open_above();
     check_next_to_bounds();
     check_runs_away();
     check_tenth();
