@@ -62,13 +62,13 @@
        must come back, by no C++ exception and no longjmp.
      - A struct of doubles laid over x and grad gives the values names: see examples/eight_schools.c.
      - The gradient is checked against differences at the start of every run, and a wrong one is refused by
-       name, as is a value that nothing depends on; gpumc_check_gradient does the same while you develop.
+       name, as is a value, or a sum, that nothing holds; gpumc_check_gradient does so while you develop.
 
    PARAMETERS  are blocks (gpumc_param); what is left zero has its default
        { .name = "beta", .size = 4 }                                         four real numbers
        { .name = "sigma", .kind = GPUMC_POSITIVE }                           all kinds: see gpumc_kind
        { .name = "rho", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 1 }
-       { .name = "p", .kind = GPUMC_SIMPLEX, .size = 3 }
+       { .name = "p", .kind = GPUMC_SIMPLEX, .size = 3 }                     p[0] + p[1] < 1
        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = dims, .n_dims = 2 }     size_t dims[] = { 3, 3 };
        { .name = "theta", .size = 8, .location = "mu", .scale = "tau" }      hierarchical, in natural form
      What the density says nothing of is uniform within its bounds; without two bounds it needs a prior.
@@ -168,13 +168,14 @@
                     not asked where a run was stopped, draws were discarded or below 400
        TREEDEPTH    trajectories are cut short: correlated or badly scaled parameters; costs time only
        EBFMI        energies of kept draws (thin hides it) move slowly: heavy tails, a scale that touches zero
-       RHAT, ESS    chains disagree or move slowly: a longer run first, then think of several modes, or of
-                    sums that the data do not identify
+       RHAT, ESS    chains disagree or move slowly: a longer run first, then think of several modes, labels
+                    that switch (GPUMC_ORDERED holds them), sums that data do not identify
        JUMPS        the log density has a step, from an if, a floor or a comparison, that its gradient does
                     not show: sum out what is discrete. Looked for where a run has finished, has kept its
                     draws, and other warnings doubt them
        CHANGED      the log density of draws is another when asked again: it must depend on x and data alone,
                     and threads must not share what it writes to. Looked for as JUMPS
+       GRADIENT     where draws are, differences of the log density contradict its gradient. Likewise
        IMPROPER     the log density does not depend on a value, or a value runs off to infinity: a prior is
                     missing, or a sign is wrong
        RESTARTED    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
