@@ -214,7 +214,7 @@
      row as a plain scalar function, compiled for SSE2, AVX2 and AVX-512 (or NEON), chosen at run time;
      GPUMC_ISA in the environment forces one. gpumc_rows_init sorts the rows by group once; gpumc_rows_eval,
      called from your density, adds up value and gradient. Rows know nothing of each other: what goes from
-     trial to trial wants a density of its own, as in examples/learning.c. See >>api-rows.
+     trial to trial wants a density of its own, as in examples/learning.c and nile.c. See >>api-rows.
 
    ERRORS   Calls return a gpumc_status: 0 success, 1 stopped on request, negative an error. The text is in
      fit.message, or in the gpumc_error you pass. Nothing is printed unless you ask, nothing calls exit.
@@ -16839,9 +16839,8 @@ static const char *gpumc__hard_region(const gpumc_fit *fit)
 {
     int declared = 0;
     for (size_t k = 0; fit->centring && k < fit->n_free; k++) declared |= fit->centring[k] < 1;
-    return declared ? "check priors and scales, centre covariates, then raise target_accept"
-        : "check priors and scales, centre covariates, declare location and scale of hierarchies, then raise "
-          "target_accept";
+    return declared ? "check priors and scales, centre covariates"
+        : "check priors and scales, centre covariates, declare location and scale of hierarchies";
 }
 
 /* Appends what was found, gravest first, and returns 0 when memory was refused. As long as its list. */
@@ -16860,13 +16859,16 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     for (int k = 0; k < 3; k++) r_hat.value[k] = fmax(r_hat.value[k], 1.0101);  /* not 1.0100 in print */
 #define GPUMC__WARN(found, name, note, value, ...) \
     if (found) done &= !gpumc__warn(fit, GPUMC_W_##name, note, value, __VA_ARGS__)
+    const int outside = 2 * v->beyond > v->divergent;
+    const int few = !outside && divergent < 0.005 * all && asked < 0.95;
     GPUMC__WARN(v->draws > 0 && divergent > 0, DIVERGENT, 0, divergent / all, "%.0f of %.0f draws (%s %%) "
-        "diverged%s%s: %s%s", divergent, all, gpumc__significant(100 * divergent / all, 2, number),
+        "diverged%s%s: %s%s%s%s", divergent, all, gpumc__significant(100 * divergent / all, 2, number),
         v->apart.count > 0 ? ", unlike the rest in " : "", gpumc__name_worst(fit, &v->apart, 3, -1, names),
-        2 * v->beyond > v->divergent ? "the density is 0 or not a number there; declare bounds (kind, lower, "
-        "upper; a + b < 1 is a simplex), so that nothing leads beyond, and by priors keep scales from 0"
+        outside ? "the density is 0 or not a number there; declare bounds (kind, lower, upper; for a + b < 1 "
+        "a simplex), so that nothing leads beyond, and by priors keep scales from 0"
         : "estimates may be biased, a region of high curvature is missed; ",
-        2 * v->beyond > v->divergent ? "" : gpumc__hard_region(fit));
+        few ? "raise target_accept to 0.95, then " : "", outside ? "" : gpumc__hard_region(fit),
+        outside || few ? "" : ", then raise target_accept");
     GPUMC__WARN(deep > 0, TREEDEPTH, deep <= 0.05, deep, "%.0f of %.0f draws (%s %%) reached max_treedepth "
         "%d: trajectories were cut short, which costs speed, not validity; rescale or decorrelate, then "
         "raise it", v->deep, v->draws, gpumc__significant(100 * deep, 2, number), fit->options.max_treedepth);
@@ -16895,7 +16897,7 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         gpumc__fixed(100 * v->stuck.value[0], 0, number), (double)v->stuck.which[0] + 1);
     GPUMC__WARN(v->draws > 0 && v->held.value[0] >= gpumc__held_limit(v) && !(v->stuck.count > 0), HELD, 0,
         v->held.value[0], "chain %.0f stayed at one point for %.0f transitions in a row: a narrow region "
-        "that is hard to leave is hard to find, and estimates may lack it; %s%s",
+        "that is hard to leave is hard to find, and estimates may lack it; %s%s, then raise target_accept",
         (double)v->held.which[0] + 1, v->held.value[0],
         fit->sampler > GPUMC_SAMPLER_NUTS ? "compare with the sampler NUTS, " : "", gpumc__hard_region(fit));
     else
@@ -21511,7 +21513,8 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
 {
     const gpumc_fit *f = r->fit;
     const size_t n = r->layout->n_natural;
-    const int some = f->draws && f->n_draws >= 20, positive = some && p->param->kind == GPUMC_POSITIVE;
+    const int some = f->draws && f->n_draws >= 20, unit = p->param->kind == GPUMC_UNIT;
+    const int positive = some && (p->param->kind == GPUMC_POSITIVE || unit);
     const gpumc_summary s = gpumc_summarise(f, some ? i : SIZE_MAX);
     int is_free = doubted, gone = 0, rises = doubted && some;
     for (size_t c = 0; c < r->n_chains; c++) {
@@ -21522,12 +21525,15 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
         rises &= p->param->kind != GPUMC_POSITIVE ? (x[i] - s.q50) * x[n + i] > 1e3
             : s.q50 > 0 && log(x[i] / s.q50) * (1 + x[i] * x[n + i]) > 1e3;
     }
+    const int falls = doubted && positive && s.q95 > 1e9 * s.q5 && s.q50 > 1e3 * s.q5
+                      && !gpumc__falls_to_0(r, i, s.q50);
+    is_free &= !unit;                                     /* bounds hold a probability, but for its 0 */
+    rises &= !unit;
     return is_free ? "the log density does not depend on it where the chains are"
         : gone ? "it has gone beyond 1e9 (has the log density its sign, the model its units?)"
         : rises ? "the log density rises away from its median where the chains end (has it its sign?)"
-        : doubted && positive && s.q95 > 1e9 * s.q5 && s.q50 > 1e3 * s.q5 && !gpumc__falls_to_0(r, i, s.q50)
-            ? "its draws span nine orders of magnitude or more, towards zero"
-        : positive && s.q95 > 1e6 * s.q50
+        : falls ? "its draws span nine orders of magnitude or more, towards zero"
+        : positive && !unit && s.q95 > 1e6 * s.q50
                 && s.q95 / s.q50 * (s.q95 / s.q50) > s.q50 / s.q5         /* not for want of a lower end */
             ? "its upper tail has no end in sight" : NULL;
 }
@@ -21553,7 +21559,8 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
         }
     }
     for (const gpumc__placed *p = l->parts; f->n_draws > 0 && p < l->parts + l->n_parts; p++)
-        for (size_t i = p->at; i < p->at + p->size && gpumc__is_open(p->param->kind) && !wrong; i++)
+        for (size_t i = p->at; i < p->at + p->size && !wrong
+             && (gpumc__is_open(p->param->kind) || p->param->kind == GPUMC_UNIT); i++)
             if ((wrong = gpumc__loose(r, p, i, doubted)) != NULL) loose = i;
     if (!wrong) return GPUMC_OK;
     gpumc_column_name(f, loose, name, sizeof name);

@@ -58,7 +58,7 @@ compare() {
 # takes seconds, is compiled once: GPUMC__IMPLEMENTED leaves of the header what stands above the stop line.
 check 'the implementation' built build/gpumc.o
 cp tests/build/gpumc.o "$scratch" || finish
-for name in eight_schools regression hierarchical artists bradley_terry retest learning diffusion logistic embed; do
+for name in eight_schools regression hierarchical artists bradley_terry retest learning nile diffusion logistic embed; do
     source=examples/$name.c
     line=$(sed -n 's/^ *Build: *//p' $source)
     check "$name: a build line" test "${line% -pthread}" = "cc -O2 $source -o $name -lm"
@@ -81,6 +81,15 @@ done
 awk '$1 == "mu" { $2 += 0.3 * $4 } { print }' "$scratch/eight_schools.output" >"$scratch/wrong"
 expected examples/eight_schools.c >"$scratch/expected"
 check_fails "a wrong mean passes" compare "$scratch/expected" "$scratch/wrong"
+
+# Its states sampled, which are parameters of a walk then, the Nile has the same posterior.
+without_cost() { grep -v '^gradients=' "$1"; }
+check 'nile: states sampled' sh -c "cd '$scratch' && ./nile states=sampled >sampled.output"
+without_cost "$scratch/nile.output" >"$scratch/summed"
+without_cost "$scratch/sampled.output" >"$scratch/sampled"
+check 'nile: the same posterior' compare "$scratch/summed" "$scratch/sampled"
+sed '/^drift/s/[0-9]/9/' "$scratch/sampled" >"$scratch/wrong"
+check_fails 'another drift passes' compare "$scratch/summed" "$scratch/wrong"
 
 # By link-time optimisation, for which gcc uses every core: the same to the last digit.
 echo 'int main(void) { return 0; }' >"$scratch/empty.c"
@@ -107,7 +116,7 @@ refuses() {
 
 helps() { "$1" help >"$scratch/out" && grep -q '^usage: ' "$scratch/out" && grep -q seed "$scratch/out"; }
 
-for name in eight_schools regression hierarchical artists bradley_terry retest learning diffusion logistic; do
+for name in eight_schools regression hierarchical artists bradley_terry retest learning nile diffusion logistic; do
     program=$scratch/$name
     check "$name: help" helps "$program"
     check "$name: unknown key" refuses 2 'num_chain=2' "$program" num_chain=2

@@ -1057,7 +1057,8 @@ static void check_gradient_at_draws(void)
     }
 }
 
-/* A prior 1 / phi where data say nothing near 0 is named; gamma(.1, .1) reaches as far down, and is proper. */
+/* A prior 1 / phi where data say nothing near 0 is named, of a probability, too; gamma(.1, .1) or beta(.1, 1) reach as
+   far down, and are proper. */
 static double towards_0(const double *x, double *g, void *data)
 {
     const double shape = *(const double *)data;
@@ -1066,9 +1067,10 @@ static double towards_0(const double *x, double *g, void *data)
 }
 static void check_towards_0(void)
 {
-    static const gpumc_param two[] = { { .name = "b" }, { .name = "phi", .kind = GPUMC_POSITIVE } };
-    for (uint64_t seed = 1; seed <= 12; seed++) {
+    for (uint64_t seed = 1; seed <= 24; seed++) {
         double shape = seed % 2 ? 0.1 : 0;
+        const gpumc_param two[] = { { .name = "b" },
+                                    { .name = "phi", .kind = seed > 12 ? GPUMC_UNIT : GPUMC_POSITIVE } };
         const gpumc_model m = { .name = "down", .params = two, .n_params = 2, .log_density = towards_0, .data = &shape };
         const gpumc_sample_options o = { .seed = seed, .num_samples = 200, .max_treedepth = 2 };
         gpumc_fit fit;
