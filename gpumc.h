@@ -15033,6 +15033,7 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
    way: where it is clear that even there gradients are the normal's, the spring takes them in. The constants
    were fitted to hierarchical models of 10 to 1000 groups and to published posteriors. */
 #define GPUMC__PATH_LENGTH 1.45
+#define GPUMC__PATH_TAILS 0.25     /* gradients so far from the metric's normal's tell of tails; see below */
 /* A quarter turn forgets where it began. Somewhat more takes a draw to the other side, for better means, and
    costs what depends on squares nothing yet. */
 #define GPUMC__SPRING_LENGTH 1.7
@@ -15278,7 +15279,10 @@ static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, doubl
     const int swings = gpumc__adapt_swings(kappa, off);
     const double stretch = is_unit && kappa > 0 ? sqrt(kappa) /* unlearned */
         : fmin(gpumc__exp(0.3 * gpumc__log(slow)), 3);
-    const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__PATH_LENGTH * stretch;
+    /* paths up to twice as long come to tails and back more often, and there means cost no more by them */
+    const double tails = a->guided ? 0 : fmin(fmax(off - GPUMC__PATH_TAILS, 0) / 0.15, 1);
+    const double asked = a->options.path_length;
+    const double length = asked > 0 ? asked : GPUMC__PATH_LENGTH * stretch * (1 + tails);
     const gpumc_sampler sampler = a->options.sampler ? gpumc__adapt_asked(a)
         : gpumc__adapt_rule(a, kappa, swings ? off : GPUMC_INF);
     memset(a->trials, 0, a->n_chains * sizeof *a->trials);
