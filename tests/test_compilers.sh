@@ -2,7 +2,7 @@
 # The header in every language version it promises, with every warning as an error, by gcc and by clang; once
 # by each with the optimiser and the C library's checks (which some distributions turn on), which see what may
 # be uninitialised or overrun: gcc at -O3, which inlines further than the -O2 of the other tests, clang at -O2,
-# where it says which loops it cannot vectorise, and at -O1 and, with make long, -Os, where it must not. A
+# where it says which loops it cannot vectorise, and, with make long, at -O1 and -Os, where it must not. A
 # gpumc.h with a fault in it must be refused, or these checks are blind.
 . ./check.sh
 
@@ -37,8 +37,8 @@ for compiler in gcc clang; do
     check "$compiler: the program runs" "$scratch/program"
 done
 
-if have clang; then
-    for level in -O1 ${LONG:+-Os}; do
+if have clang && [ -n "${LONG:-}" ]; then
+    for level in -O1 -Os; do
         check "clang $level" clang -std=c99 $level $c_warnings -c "$scratch/implementation.c" \
             -o "$scratch/object"
     done

@@ -1483,21 +1483,21 @@ int main(void)
         check_long_tails();
         check_noise();
         check_asked_for();
+        check_unmixed_warmup();
+        check_few_columns();
+        check_unseen();
+        check_lump();
     }
     check_stop_before_trees();
     check_exceptions();
     check_steep_starts();
     check_wall();
-    check_lump();
     check_tails_are_no_lump();
     check_lost_scale();
-    check_unmixed_warmup();
-    check_unseen();
     check_jump();
     check_jump_is_named();
     check_cause_of_jump();
     check_shoulder();
-    check_few_columns();
     check_little_learned();
     check_student_tail();
     check_loose();
