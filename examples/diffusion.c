@@ -14,15 +14,15 @@
    Run:    ./diffusion                          (./diffusion help lists the arguments)
    Output: (times differ from run to run, last digits between machines)
 
-   90 % intervals that hold the truth: alpha 28 of 30, tau 26 of 30, beta 25 of 30, drift_1 28 of 30, drift_2 26 of 30
+   90 % intervals that hold the truth: alpha 28 of 30, tau 26 of 30, beta 25 of 30, drift_1 27 of 30, drift_2 26 of 30
                  mu  90 % interval   drawn       sd  90 % interval   drawn
    log alpha      0.24    0.17 to  0.30    0.25     0.21    0.16 to  0.26    0.20
    log tau       -1.24   -1.30 to -1.17   -1.20     0.21    0.17 to  0.26    0.20
    logit beta     0.08    0.01 to  0.15    0.00     0.19    0.14 to  0.25    0.20
    drift 1        2.16    1.96 to  2.37    2.20     0.61    0.46 to  0.79    0.50
-   drift 2        0.95    0.84 to  1.07    1.00     0.32    0.22 to  0.43    0.40
-   quantities=250 least_ess=665 largest_r_hat=1.003
-   gradients=26812 divergences=0 warmup_s=0.2031 sampling_s=1.1967
+   drift 2        0.95    0.84 to  1.07    1.00     0.32    0.22 to  0.44    0.40
+   quantities=250 least_ess=491 largest_r_hat=1.004
+   gradients=26640 divergences=0 warmup_s=0.2031 sampling_s=1.1967
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -13,19 +13,19 @@
    Output: (times differ from run to run, last digits between compilers)
 
    water boils at 190 F: pressure 19.05 inches, 90 % between 18.90 and 19.20
-   water boils at 200 F: pressure 23.39 inches, 90 % between 23.22 and 23.54
-   water boils at 210 F: pressure 28.71 inches, 90 % between 28.50 and 28.93
-   elpd_loo 0.4, standard error 8.7, largest Pareto k 0.38
-   regression: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
-   step size 0.788, low-rank metric, 0 divergences
+   water boils at 200 F: pressure 23.39 inches, 90 % between 23.22 and 23.55
+   water boils at 210 F: pressure 28.72 inches, 90 % between 28.51 and 28.93
+   elpd_loo 0.4, standard error 8.7, largest Pareto k 0.26
+   regression: 4 chains x 1000 draws after 200 of warm-up, 0.02 s
+   step size 0.767, low-rank metric, 0 divergences
    sampler MAMS: the metric fits: variance to metric 1.19, E-BFMI 1.07, trees span 3.3
                mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   alpha   -0.22045    0.00082    0.03814   -0.28191   -0.22035   -0.15779      2220      2186   1.000
-   beta     0.89127    0.00015    0.00700    0.87980    0.89135    0.90252      2167      2085   1.002
-   sigma    0.13857    0.00091    0.04017    0.08657    0.13165    0.21466      2045      2204   1.001
+   alpha   -0.22100    0.00058    0.03886   -0.28441   -0.22088   -0.15866      4695      3192   1.002
+   beta     0.89123    0.00011    0.00687    0.88019    0.89130    0.90237      4430      2689   1.000
+   sigma    0.13850    0.00058    0.03967    0.08620    0.13141    0.21066      5286      2750   1.001
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=10701 divergences=0 warmup_s=0.0032 sampling_s=0.0073
+   gradients=15393 divergences=0 warmup_s=0.0032 sampling_s=0.0073
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
