@@ -485,6 +485,46 @@ static void check_again(void)
     remove_files();
 }
 
+/* Stopped while trees draw again in shorter steps: the target that was asked for goes on with it, another not. */
+static double walled_density(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    (void)data;
+    count_point(x[0]);
+    if (x[0] < -3) return -INFINITY;
+    for (int i = 0; i < 10; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+    return lp;
+}
+static int stop_among_trees(const gpumc_progress *p, void *sampled)
+{ return p->warmup ? *(int *)sampled : (*(int *)sampled = 1, 0); }
+static void check_raised_target(void)
+{
+    const gpumc_param ten = { .name = "x", .size = 10 };
+    const gpumc_model m = { .params = &ten, .n_params = 1, .log_density = walled_density };
+    int sampled = 0;
+    gpumc_sample_options o = { .seed = 4, .target_accept = 0.8, .progress_user = &sampled, .threads = 1 };
+    gpumc_fit once, fit;
+    arm(0);
+    CHECK(gpumc_sample(&m, &o, &once) == GPUMC_OK && strstr(once.sampler_reason, "in shorter steps"), "%s",
+          once.sampler_reason);
+    o.progress = stop_among_trees;
+    o.checkpoint = path;
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_STOPPED && fit.resumable, "%s", fit.message);
+    gpumc_free(&fit);
+    o.progress = NULL;
+    o.target_accept = 0.9;
+    CHECK(gpumc_resume(&m, &o, path, &fit) == GPUMC_ERROR_ARGUMENT && strstr(fit.message, "target_accept"), "%s",
+          fit.message);
+    o.target_accept = 0.8;
+    CHECK(gpumc_resume(&m, &o, path, &fit) == GPUMC_OK && fabs(fit.options.target_accept - 0.95) < 1e-9, "%s",
+          fit.message);
+    const char *differs = difference(&once, &fit);
+    CHECK(!differs, "stopped among trees: other %s", differs);
+    gpumc_free(&fit);
+    gpumc_free(&once);
+    remove_files();
+}
+
 /* A guide knows of places where the density is 0, and chains may stand there when all is saved. */
 static double half_density(const double *x, double *g, void *data)
 {
@@ -1040,6 +1080,7 @@ int main(void)
     check_places_left();
     check_anew();
     check_again();
+    check_raised_target();
     check_guide();
     check_options();
     check_callbacks();

@@ -1071,7 +1071,8 @@ static void check_towards_0(void)
         double shape = seed % 2 ? 0.1 : 0;
         const gpumc_param two[] = { { .name = "b" },
                                     { .name = "phi", .kind = seed > 12 ? GPUMC_UNIT : GPUMC_POSITIVE } };
-        const gpumc_model m = { .name = "down", .params = two, .n_params = 2, .log_density = towards_0, .data = &shape };
+        const gpumc_model m = { .name = "down", .params = two, .n_params = 2, .log_density = towards_0,
+                                .data = &shape };
         const gpumc_sample_options o = { .seed = seed, .num_samples = 200, .max_treedepth = 2 };
         gpumc_fit fit;
         CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_warnings > 0, "%s", fit.message);
@@ -1210,6 +1211,38 @@ static void check_student_tail(void)
         CHECK(k || fabs(beyond - truth) < 4 * sqrt(variance), "beyond 4 there is %g, not %g, mcse %g", beyond, truth,
               sqrt(variance));
     }
+}
+
+/* Paths are longer where gradients tell of tails, by MAMS and by HMC; not if another length is asked for. */
+static double all_tailed(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    for (int i = 0; i < TAILED; i++)
+        lp += gpumc_student_t_lpdf(x[i], *(const double *)data, 0, 1, &g[i], NULL, NULL, NULL);
+    return lp;
+}
+static double mean_path(double nu, gpumc_sampler sampler, double asked)
+{
+    static const gpumc_param x = { .name = "x", .size = TAILED };
+    const gpumc_model m = { .name = "tailed", .params = &x, .n_params = 1, .log_density = all_tailed, .data = &nu };
+    const gpumc_sample_options o = { .seed = 3, .sampler = sampler, .path_length = asked };
+    double sum = 0;
+    gpumc_fit fit;
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+    for (size_t i = 0; i < 4000; i++) sum += fit.stats[i].n_leapfrog * fit.stats[i].step_size / 4000;
+    gpumc_free(&fit);
+    return sum;
+}
+static void check_path_lengths(void)
+{
+    static const gpumc_sampler by[] = { GPUMC_SAMPLER_MAMS, GPUMC_SAMPLER_HMC };
+    for (int k = 0; k < 2; k++) {
+        const double few = mean_path(3, by[k], 0), asked = mean_path(3, by[k], 1.5);
+        CHECK(few > 2.7 && few < 5 && asked > 1.4 && asked < 1.8, "sampler %d: paths of %g, %g where 1.5 is asked for",
+              (int)by[k], few, asked);
+    }
+    const double normal = mean_path(1e6, GPUMC_SAMPLER_MAMS, 0);
+    CHECK(normal > 1.3 && normal < 2, "of normals paths of %g", normal);
 }
 
 /* Values that nothing holds are refused, and named before all else where that is not looked at; those that bounds
@@ -1500,6 +1533,7 @@ int main(void)
     check_shoulder();
     check_little_learned();
     check_student_tail();
+    check_path_lengths();
     check_loose();
     check_change_is_named();
     check_gradient_at_draws();
