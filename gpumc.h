@@ -2628,8 +2628,8 @@ typedef struct gpumc_adapt_options {
     int keep_stuck_chains;    /* do not restart a chain that lags behind */
     uint64_t seed;
     uint32_t first_chain_id;
-    double path_length;       /* of MAMS and HMC, as in gpumc_nuts_set_path; 0: 1.45, more for slow scales,
-                                 on the spring 1.7 */
+    double path_length;       /* of MAMS and HMC, as in gpumc_nuts_set_path; 0: 1.45, more for slow scales
+                                 and long tails, on the spring 1.7 */
 } gpumc_adapt_options;
 
 typedef struct gpumc_adapt gpumc_adapt;
