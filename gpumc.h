@@ -8440,13 +8440,13 @@ static int gpumc__gradient_products(const gpumc_layout *l, const size_t *places,
     return found >= n;
 }
 
-/* Whether something holds every combination of real values: one by which no gradient moves is tried, far out.
-   start: natural values; x, g: room for as many; room: see gpumc__sums_room. */
 static size_t gpumc__sums_room(const gpumc_layout *l)
 {
     const size_t n = gpumc__smaller(l->n_natural, GPUMC__SUMMED);
     return 2 * n * n + 6 * n;
 }
+/* Whether something holds every combination of real values: one by which no gradient moves is tried, far out.
+   start: natural values; x, g: room for as many; room: of gpumc__sums_room. */
 static gpumc_status gpumc__check_combined(const gpumc_layout *l, const double *start, double *x, double *g,
                                           double *room, gpumc_error *error)
 {
@@ -15033,7 +15033,7 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
    way: where it is clear that even there gradients are the normal's, the spring takes them in. The constants
    were fitted to hierarchical models of 10 to 1000 groups and to published posteriors. */
 #define GPUMC__PATH_LENGTH 1.45
-#define GPUMC__PATH_TAILS 0.25     /* gradients so far from the metric's normal's tell of tails; see below */
+#define GPUMC__PATH_TAILS 0.25     /* gradients so far from the metric's normal's tell of tails */
 /* A quarter turn forgets where it began. Somewhat more takes a draw to the other side, for better means, and
    costs what depends on squares nothing yet. */
 #define GPUMC__SPRING_LENGTH 1.7
