@@ -572,6 +572,8 @@ static void check_modes(void)
         CHECK((restarted != NULL) == cases[k].moved, "%s of a restart", restarted ? "a word" : "no word");
         CHECK((unmixed != NULL) == apart, "%s of chains apart", unmixed ? "a word" : "no word");
         CHECK((right > 0) == apart, "%g draws are of the lesser mode", right);
+        const gpumc_warning *disagree = warning_of(&fit, GPUMC_W_RHAT);
+        if (apart) CHECK(disagree && strstr(disagree->text, "disagree; suspect sums"), "not: a longer run first");
         if (unmixed)
             CHECK(unmixed->value > 5 && unmixed->value < 40 && !unmixed->note, "R-hat %g", unmixed->value);
         if (restarted)
