@@ -205,10 +205,11 @@
 
    DISTRIBUTIONS  Every univariate FAMILY of the table at >>api-dist has gpumc_FAMILY_lpdf (discrete: _lpmf),
      _lcdf and _lccdf with derivatives, _quantile, _rng, _mean and _variance; gpumc_wiener_lpdf is the drift
-     diffusion of choices and their times; vectors: >>api-dist-vectors, and gpumc_log_sum_exp_of. For
-     densities of your own, and in rows: gpumc_exp, _expm1, _log, _log1p, _log1p_exp, _log_sum_exp (of two),
-     _sqrt, _inv_logit, _logit, _tanh, _erf, _erfc, _erfcx, _Phi, _log_Phi, _inv_Phi, _lgamma, _digamma,
-     _lbeta (>>api-math), and incomplete gamma and beta functions with derivatives (>>api-special).
+     diffusion of choices and their times, gpumc_von_mises_lpdf of angles; vectors: >>api-dist-vectors, and
+     gpumc_log_sum_exp_of. For densities of your own, and in rows: gpumc_exp, _expm1, _log, _log1p,
+     _log1p_exp, _log1m_exp, _log_sum_exp and _log_diff_exp (of two), _sqrt, _inv_logit, _logit, _tanh, _erf,
+     _erfc, _erfcx, _Phi, _log_Phi, _inv_Phi, _lgamma, _digamma, _lbeta (>>api-math), and incomplete gamma and
+     beta functions with derivatives (>>api-special).
 
    ROWS  A likelihood that sums over many data rows goes through GPUMC_ROW(name, group, shared, columns): one
      row as a plain scalar function, compiled for SSE2, AVX2 and AVX-512 (or NEON), chosen at run time;
@@ -589,6 +590,31 @@ GPUMC__POLY(digamma_bottom, 10, 1.0, 2.4553867866623897, 2.2815070053323483, 1.0
 /* (log y - 1 / (2y) - digamma(y)) / x, x = y^-2: degree 6, x in [0, 0.0237], error 1.7e-15 */
 GPUMC__POLY(digamma_far, 7, 0.0833333333333332, -0.00833333333276881, 0.003968253583742833,
     -0.004166567710032352, 0.007563487416484688, -0.020294145808169236, 0.056117935628883)
+
+/* (I_0(2 sqrt x) - 1) / x: degree 18, x in [0, 36], error 3.0e-17 */
+GPUMC__POLY(bessel, 19, 1.0, 0.24999999999999997, 0.027777777777777842, 0.001736111111111024,
+    6.944444444450515e-05, 1.929012345653207e-06, 3.9367598898688533e-08, 6.151187312383741e-10,
+    7.594058635284934e-12, 7.59405620509044e-14, 6.276099433784303e-16, 4.358277162429871e-18,
+    2.5794677586272898e-20, 1.3138069750009708e-22, 5.902621646538016e-25, 2.1718639844348917e-27,
+    9.555020871120567e-30, 8.270336295921096e-33, 1.5769315259607735e-34)
+/* I_1(2 sqrt x) / (2 sqrt x) / I_0(2 sqrt x): degrees 9 / 9, x in [0, 36], error 4.7e-17 */
+GPUMC__POLY(bessel_ratio_top, 10, 0.5, 0.22230035614242602, 0.028632046592974168, 0.0015544495647722089,
+    4.093862914561492e-05, 5.473643506980165e-07, 3.6350294041542034e-09, 1.0825834124115306e-11,
+    1.1155478209305523e-14, 1.6938862082715044e-18)
+GPUMC__POLY(bessel_ratio_bottom, 10, 1.0, 0.944600712284852, 0.19623111599504117, 0.015524219698780711,
+    0.0005712783412801287, 1.0586044250344645e-05, 9.962496645724931e-08, 4.488349790023783e-10,
+    8.215533936901719e-13, 3.9528030223286555e-16)
+/* sqrt(y) exp(-y) I_0(y), x = 12 / y: degree 14, x in [0, 1], error 1.3e-16 */
+GPUMC__POLY(bessel_far, 15, 0.39894228040143265, 0.004155648754199583, 0.00019479603401234381,
+    1.6909417357049294e-05, 2.1571057158652333e-06, 3.6963287505138447e-07, 4.36190558819e-08,
+    1.5232242744695514e-07, -3.7054463450502265e-07, 7.521547125291736e-07, -1.0505924920966499e-06,
+    1.0123517438321777e-06, -6.362781021592095e-07, 2.347694316533813e-07, -3.8197870607673084e-08)
+/* y (1 - I_1(y) / I_0(y)), x = 12 / y: degree 18, x in [0, 1], error 1.7e-16 */
+GPUMC__POLY(bessel_less, 19, 0.49999999999999994, 0.010416666666692175, 0.0008680555525199944,
+    0.00011302820944013904, 1.9588033275112886e-05, 4.263110798021614e-06, 5.686356010013677e-07,
+    3.782473192893438e-06, -1.6828550766216368e-05, 6.104285229926631e-05, -0.00016402252221071951,
+    0.00033135392530597865, -0.0005020492148121497, 0.0005652249487136424, -0.0004635369763522619,
+    0.0002674357157183101, -0.00010216702450421311, 2.3030569434479792e-05, -2.3011472522266298e-06)
 
 /* ---- numbers taken apart --------------------------------------------------------------------- */
 #define GPUMC__SIGN_BIT 0x8000000000000000ULL
@@ -1027,6 +1053,17 @@ GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q);
 /* Leaves for densities with large parameters, in which log Gamma itself would lose all digits: each is the
    difference of a function and its leading terms, computed without taking the difference. */
 
+/* log(exp(-x) I_0(x)) and 1 - I_1(x) / I_0(x) for x >= 0. */
+GPUMC_FN void gpumc__bessel(double x, double *log_i0, double *less)
+{
+    const double a = x < 12.0 ? x : 12.0, inv = 1.0 / (12.0 < x ? x : 12.0), t = 0.25 * a * a, u = 12.0 * inv;
+    const double slope = a * gpumc__poly_bessel_ratio_top(t) / gpumc__poly_bessel_ratio_bottom(t);
+    const double log_near = gpumc_log(1.0 + t * gpumc__poly_bessel(t)) - a;
+    const double log_far = gpumc_log(gpumc__poly_bessel_far(u) * gpumc_sqrt(inv));
+    *log_i0 = x < 12.0 ? log_near : log_far;
+    *less = x < 12.0 ? 1.0 - slope : inv * gpumc__poly_bessel_less(u);
+}
+
 /* Where log(1 + x) is better computed from x than from 1 + x. */
 GPUMC_FN int gpumc__is_near_0(gpumc_real x) { return (3 * x > -1) & (2 * x < 1); }
 /* (atanh(sqrt x) / sqrt x - 1) / x for x < 1/25 */
@@ -1126,9 +1163,10 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
    are numbers that hold whole values: a density at any other is -infinity, a cdf takes the whole number
    below. An infinite y is an end of the line, no error.
 
-   Where programs differ: sigma is a standard deviation or scale, never a variance; exponential and gamma take
-   a rate, weibull and inv_gamma (shape, scale); neg_binomial_2 (mean, phi) has variance mu + mu^2 / phi;
-   geometric counts failures before the first success; half forms are normalised. */
+   Where programs differ: sigma is a standard deviation or scale, never a variance; exponential, gamma and
+   exp_mod_normal take a rate, weibull and inv_gamma (shape, scale), loglogistic (scale, shape);
+   neg_binomial_2 (mean, phi) has variance mu + mu^2 / phi; geometric counts failures before the first
+   success; half forms are normalised. */
 
 /* X(shape, cdf, family, parameters, support), one line a family.
    shape: REAL_k is continuous with k parameters, COUNT_k discrete, TRIALS_k discrete after a whole n.
@@ -1141,12 +1179,15 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     X(REAL_2, LEAF, laplace, "mu real, sigma > 0", "real") \
     X(REAL_2, LEAF, logistic, "mu real, sigma > 0", "real") \
     X(REAL_2, LEAF, gumbel, "mu real, beta > 0", "real") \
+    X(REAL_3, CALL, exp_mod_normal, "mu real, sigma > 0, rate > 0", "real") \
     X(REAL_2, LEAF, lognormal, "mu real, sigma > 0", "y > 0") \
+    X(REAL_2, CALL, inv_gaussian, "mu > 0, shape > 0", "y > 0") \
     X(REAL_1, LEAF, exponential, "rate > 0", "y >= 0") \
     X(REAL_2, CALL, gamma, "shape > 0, rate > 0", "y >= 0") \
     X(REAL_2, CALL, inv_gamma, "shape > 0, scale > 0", "y > 0") \
     X(REAL_1, CALL, chi_square, "nu > 0", "y >= 0") \
     X(REAL_2, LEAF, weibull, "shape > 0, scale > 0", "y >= 0") \
+    X(REAL_2, LEAF, loglogistic, "scale > 0, shape > 0", "y >= 0") \
     X(REAL_1, LEAF, half_normal, "sigma > 0", "y >= 0") \
     X(REAL_1, CALL, half_cauchy, "sigma > 0", "y >= 0") \
     X(REAL_2, CALL, half_student_t, "nu > 0, sigma > 0", "y >= 0") \
@@ -1157,6 +1198,7 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     X(COUNT_1, LEAF, bernoulli_logit, "eta real", "0, 1") \
     X(TRIALS_1, CALL, binomial, "n whole, p in [0, 1]", "0 .. n") \
     X(TRIALS_1, CALL, binomial_logit, "n whole, eta real", "0 .. n") \
+    X(TRIALS_2, CALL, beta_binomial, "n whole, a > 0, b > 0", "0 .. n") \
     X(COUNT_1, CALL, poisson, "lambda >= 0", "0, 1, 2, ...") \
     X(COUNT_1, CALL, poisson_log, "eta real", "0, 1, 2, ...") \
     X(COUNT_2, CALL, neg_binomial_2, "mu > 0, phi > 0", "0, 1, 2, ...") \
@@ -1173,6 +1215,7 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
 #define GPUMC__COUNT_1(real, pointer, y, a) real y, real a, pointer d##a
 #define GPUMC__COUNT_2(real, pointer, y, a, b) real y, real a, real b, pointer d##a, pointer d##b
 #define GPUMC__TRIALS_1(real, pointer, y, n, a) real y, real n, real a, pointer d##a
+#define GPUMC__TRIALS_2(real, pointer, y, n, a, b) real y, real n, real a, real b, pointer d##a, pointer d##b
 #define GPUMC__TAKES(shape, ...) GPUMC__##shape(gpumc_real, gpumc_real *, __VA_ARGS__)
 
 /* Declarations of the ordinary functions, in double even where the leaves of a device build are float. */
@@ -1197,6 +1240,7 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
 #define GPUMC__DECLARE_COUNT_1(cdf, family) GPUMC__DECLARE(cdf, family, COUNT_1, 1, (a))
 #define GPUMC__DECLARE_COUNT_2(cdf, family) GPUMC__DECLARE(cdf, family, COUNT_2, 2, (a, b))
 #define GPUMC__DECLARE_TRIALS_1(cdf, family) GPUMC__DECLARE(cdf, family, TRIALS_1, 2, (n, a))
+#define GPUMC__DECLARE_TRIALS_2(cdf, family) GPUMC__DECLARE(cdf, family, TRIALS_2, 3, (n, a, b))
 #define GPUMC__DECLARE_CDF_LEAF(family, ...)
 #define GPUMC__DECLARE_CDF_CALL(family, shape, ...) \
     GPUMC_API double gpumc_##family##_lcdf(GPUMC__##shape(double, double *, __VA_ARGS__)); \
@@ -1241,6 +1285,13 @@ GPUMC_FN gpumc_real gpumc__log1m_exp(gpumc_real x)
 {
     const gpumc_real near_0 = gpumc_log(-gpumc_expm1(-x)), far_out = gpumc_log1p(-gpumc_exp(-x));
     return x < GPUMC_R(GPUMC_LOG_2) ? near_0 : far_out;
+}
+/* log(1 - exp(x)), x <= 0, and log(exp(x) - exp(y)), x >= y: a probability between two log cdfs. */
+GPUMC_FN gpumc_real gpumc_log1m_exp(gpumc_real x) { return gpumc__log1m_exp(-x); }
+GPUMC_FN gpumc_real gpumc_log_diff_exp(gpumc_real x, gpumc_real y)
+{
+    const gpumc_real gap = x > -GPUMC_INF ? x - y : y - y;
+    return x > -GPUMC_INF ? x + gpumc__log1m_exp(gap) : x;
 }
 /* log P(T <= t) or log P(T > t) of exponential T, rate 1, and its slope in log t, even if t underflows. */
 GPUMC_FN gpumc_real gpumc__exponential_log_t(gpumc_real side, gpumc_real log_t, gpumc_real *slope)
@@ -1348,6 +1399,21 @@ GPUMC__CDF_LEAF(REAL_2, gumbel, y, mu, beta)
     gpumc__add_standard(-slope, z, inv, dy, dmu, dbeta);
     return gpumc__valid(beta > 0, value);
 }
+/* ---- exp_mod_normal: the law of X + T, X of normal(mu, sigma), T of exponential(rate) - >>exp_mod_normal
+   Also ex-Gaussian, whose tau is 1 / rate. log p = log rate + h (h / 2 - z) + log Phi(w), h = rate sigma,
+   w = z - h; below w = 0 by the Mills ratio M of -w, as log rate + log M(-w) - z^2/2 - log sqrt(2 pi). */
+GPUMC_FN gpumc_real gpumc_exp_mod_normal_lpdf(GPUMC__TAKES(REAL_3, y, mu, sigma, rate))
+{
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, h = rate * sigma, w = z - h, size = gpumc_fabs(w);
+    const gpumc_real excess = gpumc__mills_excess(size), log_mills = -gpumc_log(size + excess);
+    const gpumc_real late = h * (GPUMC_R(0.5) * h - z) + gpumc_log_Phi(w), slope = gpumc__log_Phi_slope(w);
+    const gpumc_real early = log_mills - GPUMC_R(0.5) * z * z - GPUMC_R(GPUMC_LOG_SQRT_2PI);
+    const gpumc_real by_z = w < 0 ? excess - z : slope - h;
+    const gpumc_real by_sigma = w < 0 ? z * z - excess * (z + h) : h * h - slope * (z + h);
+    gpumc__add_2(dy, by_z * inv, dmu, -by_z * inv);
+    gpumc__add_2(dsigma, by_sigma * inv, drate, 1 / rate - sigma * (w < 0 ? excess : w + slope));
+    return gpumc__valid((sigma > 0) & (rate > 0), gpumc_log(rate) + (w < 0 ? early : late));
+}
 /* ---- lognormal: the law of exp(X), X of normal(mu, sigma); z = (log y - mu) / sigma - >>lognormal */
 GPUMC_FN gpumc_real gpumc_lognormal_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
@@ -1363,6 +1429,19 @@ GPUMC__CDF_LEAF(REAL_2, lognormal, y, mu, sigma)
     gpumc__add(dy, slope * inv / x);
     gpumc__add_standard(slope, z, inv, NULL, dmu, dsigma);
     return gpumc__valid((mu == mu) & (sigma > 0), y <= 0 ? gpumc__before(side) : gpumc_log_Phi(side * z));
+}
+/* ---- inv_gaussian: log p = log(shape / (2 pi y^3)) / 2 - shape (y - mu)^2 / (2 mu^2 y) - >>inv_gaussian
+   Of mean mu, also Wald: when Brownian motion of drift v and variance 1 first is at b, mu = b / v and
+   shape = b^2. */
+GPUMC_FN gpumc_real gpumc_inv_gaussian_lpdf(GPUMC__TAKES(REAL_2, y, mu, shape))
+{
+    const gpumc_real x = gpumc__positive(y), inv = 1 / x, part = (x - mu) / mu, square = part * part * inv;
+    const gpumc_real half = GPUMC_R(0.5), log_x = gpumc_log(x), by_mu = shape * part / (mu * mu);
+    const gpumc_real value = half * (gpumc_log(shape) - shape * square) - GPUMC_R(1.5) * log_x;
+    gpumc__add(dy, -inv * (GPUMC_R(1.5) + half * shape * part * (x + mu) / mu * inv));
+    gpumc__add_2(dmu, by_mu, dshape, half * (1 / shape - square));
+    return gpumc__valid((mu > 0) & (shape > 0), gpumc__outside((y <= 0) | (y == GPUMC_INF),
+                                                               value - GPUMC_R(GPUMC_LOG_SQRT_2PI)));
 }
 /* ---- exponential: log p = log rate - rate y, P(Y > y) = exp(-rate y) ----------- >>exponential */
 GPUMC_FN gpumc_real gpumc_exponential_lpdf(GPUMC__TAKES(REAL_1, y, rate))
@@ -1398,6 +1477,25 @@ GPUMC__CDF_LEAF(REAL_2, weibull, y, shape, scale)
     const gpumc_real slope = y <= 0 ? GPUMC_R(0.0) : slope_any, by_y = slope * shape;
     gpumc__add_3(dy, by_y / x, dshape, gpumc__times_log(slope, log_x), dscale, -by_y * inv);
     return gpumc__valid((shape > 0) & (scale > 0), y <= 0 ? gpumc__before(side) : value);
+}
+/* ---- loglogistic: the law of exp(X), X of logistic(log scale, 1 / shape) ------- >>loglogistic
+   P(Y <= y) = 1 / (1 + (scale / y)^shape). At y = 0 the density is as that of weibull. */
+GPUMC_FN gpumc_real gpumc_loglogistic_lpdf(GPUMC__TAKES(REAL_2, y, scale, shape))
+{
+    const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv), u = shape * log_x;
+    const gpumc_real log_y = y <= 0 ? -GPUMC_INF : log_x, fall = -gpumc_tanh(GPUMC_R(0.5) * u);
+    const gpumc_real value = gpumc_log(shape * inv) + gpumc__times_log(shape - 1, log_y)
+                           - 2 * gpumc_log1p_exp(y <= 0 ? -GPUMC_INF : u);
+    gpumc__add_3(dy, (shape * fall - 1) / x, dscale, -shape * fall * inv, dshape, 1 / shape + log_x * fall);
+    return gpumc__valid((scale > 0) & (shape > 0), gpumc__outside((y < 0) | (y == GPUMC_INF), value));
+}
+GPUMC__CDF_LEAF(REAL_2, loglogistic, y, scale, shape)
+{
+    const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv), u = shape * log_x;
+    const gpumc_real slope = y <= 0 ? GPUMC_R(0.0) : side * gpumc_inv_logit(-side * u), by_y = slope * shape;
+    gpumc__add_3(dy, by_y / x, dscale, -by_y * inv, dshape, gpumc__times_log(slope, log_x));
+    return gpumc__valid((scale > 0) & (shape > 0),
+                        y <= 0 ? gpumc__before(side) : -gpumc_log1p_exp(-side * u));
 }
 /* ---- half_normal: the law of |X|, X of normal(0, sigma); P(Y <= y) = erf(z / sqrt 2) - >>half_normal */
 GPUMC_FN gpumc_real gpumc_half_normal_lpdf(GPUMC__TAKES(REAL_1, y, sigma))
@@ -1645,6 +1743,28 @@ GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TAKES(TRIALS_1, y, n, eta))
     gpumc__add(deta, -d);
     return gpumc__binomial_support(y, n, value);
 }
+/* ---- beta_binomial: the law binomial(n, p), p of beta(a, b) -------------------- >>beta_binomial
+   p(y) = (n choose y) B(up, down) / B(a, b), up = a + y, down = b + n - y. Kernels at up / (up + down), where
+   that of up and down is no more than Stirling's rest. */
+GPUMC_FN gpumc_real gpumc_beta_binomial_lpmf(GPUMC__TAKES(TRIALS_2, y, n, a, b))
+{
+    gpumc__ratio of_a, of_b;
+    const gpumc_real rest = n - y, up = a + y, down = b + rest, before = a + b, after = before + n;
+    const gpumc_real log_p = gpumc_log(up / after), log_q = gpumc_log(down / after);
+    const gpumc_real hits = y > 0 ? y : 1, misses = rest > 0 ? rest : 1, d = (b * y - a * rest) / after;
+    const gpumc_real prior = gpumc__binomial_kernel(a, b, d, log_p, log_q, &of_a, &of_b);
+    const gpumc_real of_y = gpumc__compare(hits, -d, log_p + gpumc_log(n / hits)).less;
+    const gpumc_real of_rest = gpumc__compare(misses, d, log_q + gpumc_log(n / misses)).less;
+    const gpumc_real count = gpumc__stirling_rest(n) - gpumc__stirling_rest(y) - gpumc__stirling_rest(rest)
+                           + ((y > 0 ? y * of_y : d) + (rest > 0 ? rest * of_rest : -d));
+    const gpumc_real both = gpumc__stirling_rest(after) - gpumc__stirling_rest(up)
+                          - gpumc__stirling_rest(down);
+    const gpumc_real value = prior + count - both + gpumc_log(a / up * (b / down) * (after / before));
+    const gpumc_real rise = gpumc__digamma_rise(before, n);
+    gpumc__add_2(da, of_a.log + gpumc__digamma_rise(a, y) - rise,
+                 db, of_b.log + gpumc__digamma_rise(b, rest) - rise);
+    return gpumc__valid((a > 0) & (b > 0), gpumc__binomial_support(y, n, value));
+}
 /* ---- poisson: log p = y log lambda - lambda - log y! ------------------------------- >>poisson */
 GPUMC_FN gpumc_real gpumc__count_support(gpumc_real y, gpumc_real value)
 { return gpumc__outside((y < 0) | !gpumc__is_whole(y), value); }
@@ -1767,6 +1887,22 @@ GPUMC_FN gpumc_real gpumc_wiener_lpdf(gpumc_real y, gpumc_real choice, gpumc_rea
 GPUMC_API double gpumc_wiener_rng(gpumc_rng *rng, double alpha, double tau, double beta, double delta,
                                   double *choice);
 
+/* ---- von_mises: angles -------------------------------------------------------------- >>von_mises
+   log p = kappa cos(y - mu) - log(2 pi I_0(kappa)) on any interval of length 2 pi; y, mu real, in radians,
+   kappa >= 0. Near the mean a normal of variance 1 / kappa. */
+GPUMC_FN gpumc_real gpumc_von_mises_lpdf(GPUMC__TAKES(REAL_2, y, mu, kappa))
+{
+    double sine, cosine, log_i0, less;
+    gpumc_sincos_2pi((y - mu) * (0.25 / GPUMC_PI), &sine, &cosine);
+    gpumc__bessel(kappa, &log_i0, &less);
+    const gpumc_real fall = (gpumc_real)(-2 * sine * sine), slope = (gpumc_real)(-2 * sine * cosine) * kappa;
+    gpumc__add_3(dy, slope, dmu, -slope, dkappa, fall + (gpumc_real)less);
+    return gpumc__valid((kappa >= 0) & (kappa < GPUMC_INF),
+                        kappa * fall - (gpumc_real)log_i0 - GPUMC_R(2 * GPUMC_LOG_SQRT_2PI));
+}
+/* In mu - pi .. mu + pi. */
+GPUMC_API double gpumc_von_mises_rng(gpumc_rng *rng, double mu, double kappa);
+
 /* ---- families of vectors --------------------------------------------- >>api-dist-vectors
    Families of vectors are ordinary functions: arrays in, derivatives ADDED to arrays that are not NULL,
    nothing allocated; where scratch is needed the caller gives it as work. Matrices are square, row-major; of
@@ -1826,6 +1962,14 @@ GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size
 GPUMC_API void gpumc_dirichlet_rng(gpumc_rng *rng, const double *alpha, size_t K, double *x);
 GPUMC_API void gpumc_dirichlet_mean(const double *alpha, size_t K, double *mean);
 GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *variance);
+
+/* ---- multinomial ------------------------------------------------------------- >>multinomial
+   y of K counts, n their sum; p of length K on the simplex, as above; derivatives as if p were free.
+   log p = log n! + sum_k (y_k log p_k - log y_k!). variance: that of each count. */
+GPUMC_API double gpumc_multinomial_lpmf(const double *y, const double *p, size_t K, double *dp);
+GPUMC_API void gpumc_multinomial_rng(gpumc_rng *rng, double n, const double *p, size_t K, double *y);
+GPUMC_API void gpumc_multinomial_mean(double n, const double *p, size_t K, double *mean);
+GPUMC_API void gpumc_multinomial_variance(double n, const double *p, size_t K, double *variance);
 
 /* ---- lkj_corr_cholesky -------------------------------------------------- >>lkj_corr_cholesky
    L the K x K Cholesky factor of a correlation matrix (squares of a row sum to 1 within 1e-8, diagonal > 0),
@@ -2442,6 +2586,7 @@ typedef const struct gpumc__prior_law *gpumc_prior_family(void);
 #define GPUMC__IF_COUNT_1(...)
 #define GPUMC__IF_COUNT_2(...)
 #define GPUMC__IF_TRIALS_1(...)
+#define GPUMC__IF_TRIALS_2(...)
 #define GPUMC__DECLARE_PRIOR(shape, cdf, family, parameters, support) \
     GPUMC__IF_##shape(GPUMC_API gpumc_prior_family gpumc_prior_##family;)
 GPUMC_FAMILIES(GPUMC__DECLARE_PRIOR)
@@ -4506,6 +4651,77 @@ GPUMC__MEMBERS(gumbel, 2, (mu, beta), gpumc__is_scaled(mu, beta), mu - beta * gp
                mu - beta * gpumc__log(gpumc_rng_exponential(rng)),
                mu + 0.57721566490153286061 * beta,                                     /* Euler's constant */
                GPUMC_PI * GPUMC_PI / 6 * beta * beta)
+
+/* M(x) - M(x + h) of the Mills ratio M, h >= 0: where that cancels as the integral of M(t) (1 / M(t) - t) by
+   Gauss's rule of five points. */
+static double gpumc__mills_gap(double x, double h)
+{
+    static const double at[] = { 0, 0.53846931010568309, 0.90617984593866399 };
+    static const double weight[] = { 0.28444444444444444, 0.23931433524968324, 0.11846344252809454 };
+    double sum = 0;
+    if (h > 0.25 * fmax(1, x)) return gpumc_mills(x) - gpumc_mills(x + h);
+    for (int k = -2; k <= 2; k++) {
+        const int i = k < 0 ? -k : k;
+        const double t = x + 0.5 * h * (1 + (k < 0 ? -at[i] : at[i]));
+        sum += weight[i] * gpumc_mills(t) * gpumc_mills_excess(t);
+    }
+    return h * sum;
+}
+/* The y between low and high where a log cdf of its own side, less than 1/2, is that of p; by Newton's steps
+   as long as they stay between what is known to be below and above. guess: any y of the support's inside. */
+typedef double gpumc__cdf_at(double side, double y, const double *t, double *dy);
+static double gpumc__quantile_by(gpumc__cdf_at *cdf, double p, const double *t, double low, double guess,
+                                 double step)
+{
+    const double side = p < 0.5 ? GPUMC__LOWER : GPUMC__UPPER;
+    const double target = p < 0.5 ? gpumc__log(p) : gpumc__log1p(-p);
+    double below = low, above = GPUMC_INF, y = guess;
+    if (!(p > 0 && p < 1)) return p == 0 ? low : p == 1 ? GPUMC_INF : GPUMC_NAN;
+    for (int k = 0; k < 3000; k++, step *= 2) {
+        double slope = 0;
+        const double excess = side * (cdf(side, y, t, &slope) - target), newton = y - excess / (side * slope);
+        if (excess >= 0) above = y;
+        else below = y;
+        const int within = newton > below && newton < above;
+        const double middle = above == GPUMC_INF ? below + step : below == -GPUMC_INF ? above - step
+                            : 0.5 * (below + above);
+        const double next = within ? newton : middle;
+        if (gpumc_fabs(next - y) <= DBL_EPSILON * gpumc_fabs(y) || !(next > below && next < above)) return y;
+        y = next;
+    }
+    return y;
+}
+
+/* z, h and w as above, phi at z:
+   P(Y <= y) = phi (M(-z) - M(-w)), P(Y > y) = Phi(-z) + exp(h (h / 2 - z)) Phi(w). */
+GPUMC__CDF_CALL(REAL_3, exp_mod_normal, y, mu, sigma, rate)
+{
+    const double z = (y - mu) / sigma, h = rate * sigma, w = z - h, bell = -0.5 * z * z - GPUMC_LOG_SQRT_2PI;
+    const double tail = w < 0 ? bell + gpumc__log(gpumc_mills(-w)) : h * (0.5 * h - z) + gpumc_log_Phi(w);
+    const double above = gpumc_log_sum_exp(gpumc_log_Phi(-z), tail);
+    const double lower = z < 8 ? bell + gpumc__log(gpumc__mills_gap(-z, h)) : gpumc__log(-gpumc__expm1(tail));
+    const double upper = above < -GPUMC_LOG_2 ? above : gpumc_log1p(-gpumc__exp(lower));
+    const double value = side < 0 ? upper : above < -GPUMC_LOG_2 ? gpumc_log1p(-gpumc__exp(above)) : lower;
+    if (z - z == 0 && value > -GPUMC_INF) {
+        const double e = side * gpumc__exp(bell - value), t = side * gpumc__exp(tail - value);
+        const double mills = w < 0 ? gpumc_mills(-w) : 0, excess = w < 0 ? gpumc_mills_excess(-w) : 0;
+        const double by_h = w < 0 ? e * mills * excess : w * t + e;         /* and phi(z) - h E, E the tail */
+        gpumc__add_3(dy, rate * t, dmu, -rate * t, drate, sigma * by_h);
+        gpumc__add(dsigma, rate * (w < 0 ? e * mills * (excess - z) : e - h * t));
+    }
+    return gpumc__valid(z == z && sigma > 0 && rate > 0, z - z == 0 ? value : gpumc__before(-side * z));
+}
+static double gpumc__exp_mod_normal_at(double side, double y, const double *t, double *dy)
+{ return gpumc__exp_mod_normal_cdf(side, y, t[0], t[1], t[2], dy, NULL, NULL, NULL); }
+static double gpumc__exp_mod_normal_root(double p, double mu, double sigma, double rate)
+{
+    const double t[] = { mu, sigma, rate };
+    return gpumc__quantile_by(gpumc__exp_mod_normal_at, p, t, -GPUMC_INF, mu + 1 / rate, sigma + 1 / rate);
+}
+GPUMC__MEMBERS(exp_mod_normal, 3, (mu, sigma, rate), gpumc__is_scaled(mu, sigma) && rate > 0,
+               gpumc__exp_mod_normal_root(u, mu, sigma, rate),
+               mu + sigma * gpumc_rng_normal(rng) + gpumc_rng_exponential(rng) / rate, mu + 1 / rate,
+               sigma * sigma + 1 / rate / rate)
 static double gpumc__lognormal_variance(double mu, double square)
 {
     const double root = gpumc__exp(mu + 0.5 * square);
@@ -4514,6 +4730,43 @@ static double gpumc__lognormal_variance(double mu, double square)
 GPUMC__MEMBERS(lognormal, 2, (mu, sigma), gpumc__is_scaled(mu, sigma),
                gpumc__exp(gpumc_normal_quantile(u, mu, sigma)), gpumc__exp(gpumc_normal_rng(rng, mu, sigma)),
                gpumc__exp(mu + 0.5 * sigma * sigma), gpumc__lognormal_variance(mu, sigma * sigma))
+
+/* By l = sqrt(shape / y) (y / mu - 1), r = sqrt(shape / y) (y / mu + 1) and phi at l:
+   P(Y <= y) = phi (M(-l) + M(r)), P(Y > y) = phi (M(l) - M(r)). */
+GPUMC__CDF_CALL(REAL_2, inv_gaussian, y, mu, shape)
+{
+    const double x = y > 0 && y < GPUMC_INF ? y : mu, root = gpumc__sqrt(shape / x), m = x / mu;
+    const double l = root * (m - 1), r = root * (m + 1), bell = -0.5 * l * l - GPUMC_LOG_SQRT_2PI;
+    const double mills = gpumc_mills(r), below = bell + gpumc__log(gpumc_mills(-l) + mills);
+    const double above = bell + gpumc__log(gpumc__mills_gap(l, 2 * root));
+    const double part = side > 0 ? below : above, rest = side > 0 ? above : below;
+    const double value = side * l > 0 && rest < -GPUMC_LOG_2 ? gpumc_log1p(-gpumc__exp(rest)) : part;
+    if (y > 0 && y < GPUMC_INF) {
+        const double e = side * gpumc__exp(bell - value);
+        gpumc__add_3(dy, e * root / x, dmu, -2 * shape / (mu * mu) * e * mills,
+                     dshape, e * mills * (l - gpumc_mills_excess(r)) / (root * x));
+    }
+    return gpumc__valid(y == y && mu > 0 && shape > 0,
+                        y <= 0 ? gpumc__before(side) : y < GPUMC_INF ? value : gpumc__before(-side));
+}
+static double gpumc__inv_gaussian_at(double side, double y, const double *t, double *dy)
+{ return gpumc__inv_gaussian_cdf(side, y, t[0], t[1], dy, NULL, NULL); }
+static double gpumc__inv_gaussian_root(double p, double mu, double shape)
+{
+    const double t[] = { mu, shape };
+    return gpumc__quantile_by(gpumc__inv_gaussian_at, p, t, 0, mu / (1 + mu / shape), mu);
+}
+/* When Brownian motion with drift z >= 0 reaches 1: Michael, Schucany & Haas (1976) by the smaller root,
+   which is right at z = 0, too. */
+static double gpumc__passage_time(gpumc_rng *rng, double z)
+{
+    const double n = gpumc_rng_normal(rng), square = n * n;
+    const double x = 1 / (z + 0.5 * (square + gpumc__sqrt(square * (4 * z + square))));
+    return gpumc_rng_uniform(rng) * (1 + z * x) > 1 ? 1 / (z * z * x) : x;
+}
+GPUMC__MEMBERS(inv_gaussian, 2, (mu, shape), gpumc__are_positive(mu, shape),
+               gpumc__inv_gaussian_root(u, mu, shape), shape * gpumc__passage_time(rng, shape / mu), mu,
+               mu * mu * (mu / shape))
 GPUMC__MEMBERS(exponential, 1, (rate), rate > 0, -gpumc__log1p(-u) / rate, gpumc_rng_exponential(rng) / rate,
                1 / rate, 1 / rate / rate)
 
@@ -4532,6 +4785,26 @@ GPUMC__MEMBERS(weibull, 2, (shape, scale), gpumc__are_positive(shape, scale),
                scale * gpumc__exp(gpumc__lgamma(1 + 1 / shape)), scale * scale * gpumc__weibull_spread(shape))
 
 /* The root z of erf(z / sqrt 2) = p < 1/2 by Newton steps: inv_Phi near 1/2 has no relative accuracy. */
+/* With b = pi / shape: b / sin(b) (1 / cos(b) - b / sin(b)); the bracket by its series near 0. */
+static double gpumc__loglogistic_mean(double shape)
+{
+    double sine, cosine;
+    gpumc_sincos_2pi(0.5 / shape, &sine, &cosine);
+    return shape > 1 ? GPUMC_PI / shape / sine : GPUMC_INF;
+}
+static double gpumc__loglogistic_spread(double shape)
+{
+    double sine, cosine;
+    const double b = GPUMC_PI / shape, square = b * b;
+    const double series = square * (1.0 / 3 + square * (4.0 / 15 + square * (44.0 / 315)));
+    gpumc_sincos_2pi(0.5 / shape, &sine, &cosine);
+    return shape <= 1 ? GPUMC_NAN : shape <= 2 ? GPUMC_INF : b < 0.01 ? series
+         : b / sine * (1 / cosine - b / sine);
+}
+GPUMC__MEMBERS(loglogistic, 2, (scale, shape), gpumc__are_positive(scale, shape),
+               scale * gpumc__exp(gpumc_logit(u) / shape),
+               gpumc_loglogistic_quantile(gpumc_rng_uniform(rng), scale, shape),
+               scale * gpumc__loglogistic_mean(shape), scale * scale * gpumc__loglogistic_spread(shape))
 static double gpumc__half_normal_low(double p)
 {
     double z = p / GPUMC__ROOT_2_OVER_PI;
@@ -4692,8 +4965,35 @@ GPUMC__MEMBERS(beta_proportion, 2, (mu, kappa), gpumc__is_proportion(mu, kappa),
                gpumc_beta_quantile(u, mu * kappa, (1 - mu) * kappa),
                gpumc_beta_rng(rng, mu * kappa, (1 - mu) * kappa), mu, mu * (1 - mu) / (kappa + 1))
 
+/* log P(Y <= k) or log P(Y > k) of the beta-binomial law, 0 <= k < n: masses and their derivatives are added
+   up by their ratios, from k away from the mean, unless most of the mass is there. */
+static double gpumc__beta_binomial_tail(double side, double k, double n, double a, double b, double *da,
+                                        double *db)
+{
+    double way = k < n * (a / (a + b)) ? -1 : 1, tail, sum, sum_a, sum_b;
+    for (int turned = 0;; turned = 1, way = -way) {
+        double y = way < 0 ? k : k + 1, rest = n - y, mass = 1, by_a = 0, by_b = 0;
+        const double log_first = gpumc_beta_binomial_lpmf(y, n, a, b, &by_a, &by_b);
+        sum = sum_a = sum_b = 0;
+        for (; y >= 0 && rest >= 0 && mass > 1e-25 * sum; y += way, rest -= way) {
+            sum += mass, sum_a += mass * by_a, sum_b += mass * by_b;
+            mass *= way < 0 ? y / (rest + 1) * ((b + rest) / (a + y - 1))
+                            : rest / (y + 1) * ((a + y) / (b + rest - 1));
+            by_a += way < 0 ? -1 / (a + y - 1) : 1 / (a + y);
+            by_b += way < 0 ? 1 / (b + rest) : -1 / (b + rest - 1);
+        }
+        tail = log_first + gpumc__log(sum);
+        if (turned || tail <= -GPUMC_LOG_2) break;
+    }
+    const int same = way * side < 0;
+    const double value = same ? tail : gpumc__log1p(-gpumc__exp(tail));
+    const double scale = (same ? 1 : -gpumc__exp(tail - value)) / sum;
+    gpumc__add_2(da, scale * sum_a, db, scale * sum_b);
+    return value;
+}
+
 /* A law of counts by its tails: P(Y <= k) is the lower tail of beta(size - falls k, k + 1) at x, or, where
-   size is 0, the upper tail of gamma(k + 1, 1). */
+   size is 0, the upper tail of gamma(k + 1, 1). Where falls is -1 it is beta-binomial with a = x, b = y. */
 typedef struct gpumc__count {
     double size, falls;
     double x, y, log_x, log_y;         /* y = 1 - x; a gamma tail needs x only */
@@ -4706,6 +5006,8 @@ static gpumc__tail gpumc__count_tail(gpumc__count law, double y, double side)
     if (y != y) return gpumc__certain_tail(side, y);
     if (k < 0) return gpumc__certain_tail(side, gpumc__before(side));
     if (k >= law.most || k == GPUMC_INF) return gpumc__certain_tail(side, gpumc__before(-side));
+    if (law.falls < 0) return gpumc__certain_tail(side,
+                              gpumc__beta_binomial_tail(side, k, law.size, law.x, law.y, NULL, NULL));
     if (law.size == 0) return gpumc__tail_at(-side, gpumc__gamma_tail(k + 1, law.x, law.log_x));
     return gpumc__tail_at(side, gpumc__beta_tail(law.size - law.falls * k, k + 1,
                                                  law.x, law.y, law.log_x, law.log_y));
@@ -4775,6 +5077,26 @@ GPUMC__MEMBERS(binomial_logit, 2, (n, eta), gpumc__is_trials(n) && eta == eta,
                gpumc__rng_binomial(rng, n, gpumc__inv_logit(eta)), n * gpumc__inv_logit(eta),
                n * gpumc__inv_logit(eta) * gpumc__inv_logit(-eta))
 
+static double gpumc__beta_binomial_variance(double n, double a, double b)
+{ return n * (a / (a + b)) * (b / (a + b)) * ((a + b + n) / (a + b + 1)); }
+static gpumc__count gpumc__beta_binomial_count(double n, double a, double b)
+{
+    const double variance = gpumc__beta_binomial_variance(n, a, b);
+    GPUMC__RETURN(gpumc__count, n, -1, a, b, 0, 0, n, n * (a / (a + b)), variance);
+}
+static int gpumc__is_beta_binomial(double n, double a, double b)
+{ return gpumc__is_trials(n) && gpumc__are_positive(a, b) && a + b <= DBL_MAX; }
+GPUMC__CDF_CALL(TRIALS_2, beta_binomial, y, n, a, b)
+{
+    const double k = floor(y), outer = y < 0 ? gpumc__before(side) : gpumc__before(-side);
+    if (!gpumc__is_beta_binomial(n, a, b) || y != y) return GPUMC_NAN;
+    return k >= 0 && k < n ? gpumc__beta_binomial_tail(side, k, n, a, b, da, db) : outer;
+}
+GPUMC__MEMBERS(beta_binomial, 3, (n, a, b), gpumc__is_beta_binomial(n, a, b),
+               gpumc__count_quantile(gpumc__beta_binomial_count(n, a, b), u),
+               gpumc__rng_binomial(rng, n, gpumc_rng_beta(rng, a, b)), n * (a / (a + b)),
+               gpumc__beta_binomial_variance(n, a, b))
+
 static gpumc__count gpumc__poisson_count(double lambda, double log_lambda)
 { GPUMC__RETURN(gpumc__count, 0, 0, lambda, 0, log_lambda, 0, GPUMC_INF, lambda, lambda); }
 GPUMC__CDF_CALL(COUNT_1, poisson, y, lambda)
@@ -4841,16 +5163,12 @@ static double gpumc__straight_share(double x)
     return 0.25 * GPUMC_PI * gpumc__sqrt(2 * GPUMC_PI * x) * x
          * gpumc__exp(0.5 / x - GPUMC_PI * GPUMC_PI * x / 8) * (1 - 3 * q + 5 * q * q * q);
 }
-/* The time at which Brownian motion with drift z >= 0 from 0 leaves (-1, 1). That at which it reaches 1 is
-   inverse Gaussian (the smaller root of Michael, Schucany & Haas 1976, which stays right at z = 0). */
+/* The time at which Brownian motion with drift z >= 0 from 0 leaves (-1, 1). */
 static double gpumc__exit_time(gpumc_rng *rng, double z)
 {
     double x;
-    do {
-        const double n = gpumc_rng_normal(rng), square = n * n;
-        x = 1 / (z + 0.5 * (square + gpumc__sqrt(square * (4 * z + square))));
-        if (gpumc_rng_uniform(rng) * (1 + z * x) > 1) x = 1 / (z * z * x);
-    } while (gpumc_rng_uniform(rng) > gpumc__straight_share(x));
+    do x = gpumc__passage_time(rng, z);
+    while (gpumc_rng_uniform(rng) > gpumc__straight_share(x));
     return x;
 }
 /* From the middle of intervals that touch the nearer end, until an end is reached. */
@@ -4869,6 +5187,21 @@ GPUMC_API double gpumc_wiener_rng(gpumc_rng *rng, double alpha, double tau, doub
     }
     *choice = above <= 0;
     return y;
+}
+
+/* Best & Fisher (1979): wrapped Cauchy angles, taken with probability c exp(1 - c). */
+GPUMC_API double gpumc_von_mises_rng(gpumc_rng *rng, double mu, double kappa)
+{
+    const double tau = 1 + gpumc__sqrt(1 + 4 * kappa * kappa), sum = tau + gpumc__sqrt(2 * tau);
+    const double rho = 2 * kappa / sum, narrow = (1 - rho) / (1 + rho);
+    const double whole = 1 + rho * rho, q = 2 * rho / whole;
+    double sine, cosine, c;
+    if (!(kappa >= 0 && kappa < 1e150)) return GPUMC_NAN;
+    do {
+        gpumc_sincos_2pi(0.5 * (gpumc_rng_uniform(rng) - 0.5), &sine, &cosine);
+        c = 0.25 * whole * sum * (1 - q * q) / (1 + q * (cosine * cosine - sine * sine));
+    } while (gpumc_rng_uniform(rng) > c * gpumc__exp(1 - c));
+    return mu + 2 * atan2(narrow * sine, cosine);
 }
 
 /* ---- families of vectors ------------------------------------------------------- >>dist-vectors
@@ -5115,6 +5448,42 @@ GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *v
 {
     const double total = gpumc__concentration(alpha, K);
     for (size_t k = 0; k < K; k++) variance[k] = alpha[k] / total * (1 - alpha[k] / total) / (total + 1);
+}
+
+static int gpumc__is_simplex(double n, const double *p, size_t K)
+{
+    int inside = gpumc__is_trials(n) && gpumc_fabs(gpumc__sum(p, K) - 1) <= gpumc__sum_tolerance;
+    for (size_t k = 0; k < K; k++) inside &= p[k] >= 0;
+    return inside;
+}
+/* Counts of independent Poisson laws of mean n p_k, given their sum. */
+GPUMC_API double gpumc_multinomial_lpmf(const double *y, const double *p, size_t K, double *dp)
+{
+    const double n = gpumc__sum(y, K);
+    double value = n * (gpumc__sum(p, K) - 1) - (n > 0 ? gpumc__poisson_log_mass(n, n) : 0);
+    if (n != n || !gpumc__is_simplex(0, p, K)) return GPUMC_NAN;
+    for (size_t k = 0; k < K; k++) {
+        value += gpumc__poisson_log_mass(y[k], n * p[k]);
+        gpumc__add_at(dp, k, gpumc__times_log(y[k], 1 / p[k]));
+    }
+    return value;
+}
+GPUMC_API void gpumc_multinomial_rng(gpumc_rng *rng, double n, const double *p, size_t K, double *y)
+{
+    const int valid = gpumc__is_simplex(n, p, K);
+    double left = valid ? n : GPUMC_NAN, rest = 1;
+    for (size_t k = 0; k < K; rest -= p[k], left -= y[k], k++)
+        y[k] = k + 1 == K || p[k] >= rest ? left : gpumc__rng_binomial(rng, left, p[k] / rest);
+}
+GPUMC_API void gpumc_multinomial_mean(double n, const double *p, size_t K, double *mean)
+{
+    const int valid = gpumc__is_simplex(n, p, K);
+    for (size_t k = 0; k < K; k++) mean[k] = gpumc__valid(valid, n * p[k]);
+}
+GPUMC_API void gpumc_multinomial_variance(double n, const double *p, size_t K, double *variance)
+{
+    const int valid = gpumc__is_simplex(n, p, K);
+    for (size_t k = 0; k < K; k++) variance[k] = gpumc__valid(valid, n * p[k] * (1 - p[k]));
 }
 /* lkj_corr_cholesky: row i >= 1 is a point in the unit ball of i dimensions, uniform in direction, with
    1 - L_ii^2 distributed as Beta(i / 2, b_i), b_i = eta + (K - 1 - i) / 2, rows independent of each other

@@ -9,7 +9,7 @@ tells a test how many digits the arguments' own rounding leaves.
     python3 known_dist.py > known_dist.h        (half a minute)
 """
 from mpmath import mp, mpf, log, exp, sqrt, pi, erfc, erf, gamma, loggamma, atan, log1p, expm1, inf
-from mpmath import matrix, det, inverse, euler, isinf, isnan, nan
+from mpmath import besseli, cos, matrix, det, inverse, euler, isinf, isnan, nan, sin
 
 mp.dps = 60
 STEP = mpf(10) ** -18
@@ -112,6 +112,15 @@ def nb_lpmf(y, mu, phi):
     return lchoose(y + phi - 1, y) + y * log(mu / (mu + phi)) + phi * log(phi / (mu + phi))
 
 
+def bb_lpmf(y, n, a, b):
+    return lchoose(n, y) + lbeta(y + a, n - y + b) - lbeta(a, b)
+
+
+def passed(y, m, s, r):
+    """P(X < y < X + T) for X ~ normal(m, s), T ~ exponential(r)"""
+    return exp(r * (m - y) + (r * s) ** 2 / 2) * Phi((y - m) / s - r * s)
+
+
 # family: (lpdf, cdf, ccdf, mean, variance)
 def location_scale(lpdf, cdf, ccdf, mean, variance):
     return (lambda y, m, s: lpdf((y - m) / s) - log(s), lambda y, m, s: cdf((y - m) / s),
@@ -152,12 +161,24 @@ FAMILIES = {
         lambda z: -expm1(-exp(-z)),
         lambda m, s: m + euler * s,
         lambda m, s: pi ** 2 / 6 * s * s),
+    "exp_mod_normal": (
+        lambda y, m, s, r: log(r) + r * (m - y) + (r * s) ** 2 / 2 + log(Phi((y - m) / s - r * s)),
+        lambda y, m, s, r: Phi((y - m) / s) - passed(y, m, s, r),
+        lambda y, m, s, r: Phi((m - y) / s) + passed(y, m, s, r),
+        lambda m, s, r: m + 1 / r,
+        lambda m, s, r: s * s + 1 / r ** 2),
     "lognormal": (
         lambda y, m, s: std_lpdf((log(y) - m) / s) - log(s * y),
         lambda y, m, s: Phi((log(y) - m) / s),
         lambda y, m, s: Phi((m - log(y)) / s),
         lambda m, s: exp(m + s * s / 2),
         lambda m, s: expm1(s * s) * exp(2 * m + s * s)),
+    "inv_gaussian": (
+        lambda y, m, s: log(s / (2 * pi * y ** 3)) / 2 - s * (y - m) ** 2 / (2 * m * m * y),
+        lambda y, m, s: Phi(sqrt(s / y) * (y / m - 1)) + exp(2 * s / m) * Phi(-sqrt(s / y) * (y / m + 1)),
+        lambda y, m, s: Phi(-sqrt(s / y) * (y / m - 1)) - exp(2 * s / m) * Phi(-sqrt(s / y) * (y / m + 1)),
+        lambda m, s: m,
+        lambda m, s: m ** 3 / s),
     "exponential": (
         lambda y, r: log(r) - r * y,
         lambda y, r: -expm1(-r * y),
@@ -188,6 +209,13 @@ FAMILIES = {
         lambda y, k, s: exp(-(y / s) ** k),
         lambda k, s: s * gamma(1 + 1 / k),
         lambda k, s: s * s * (gamma(1 + 2 / k) - gamma(1 + 1 / k) ** 2)),
+    "loglogistic": (
+        lambda y, s, k: log(k / s) + (k - 1) * log(y / s) - 2 * log1p((y / s) ** k),
+        lambda y, s, k: 1 / (1 + (s / y) ** k),
+        lambda y, s, k: 1 / (1 + (y / s) ** k),
+        lambda s, k: s * pi / k / sin(pi / k) if k > 1 else inf,
+        lambda s, k: s * s * (2 * pi / k / sin(2 * pi / k) - (pi / k / sin(pi / k)) ** 2) if k > 2
+        else (inf if k > 1 else nan)),
     "half_normal": (
         lambda y, s: std_lpdf(y / s) - log(s) + log(2),
         lambda y, s: erf(y / s / sqrt(mpf(2))),
@@ -248,6 +276,12 @@ FAMILIES = {
         lambda y, n, e: I(y + 1, n - y, logit_inv(e)) if y < n else 0,
         lambda n, e: n * logit_inv(e),
         lambda n, e: n * logit_inv(e) * logit_inv(-e)),
+    "beta_binomial": (
+        bb_lpmf,
+        lambda y, n, a, b: sum(exp(bb_lpmf(k, n, a, b)) for k in range(int(y) + 1)),
+        lambda y, n, a, b: sum((exp(bb_lpmf(k, n, a, b)) for k in range(int(y) + 1, int(n) + 1)), mpf(0)),
+        lambda n, a, b: n * a / (a + b),
+        lambda n, a, b: n * a * b * (a + b + n) / ((a + b) ** 2 * (a + b + 1))),
     "poisson": (
         lambda y, l: y * log(l) - l - loggamma(y + 1),
         lambda y, l: Q(y + 1, l),
@@ -281,8 +315,8 @@ FAMILIES = {
 }
 DISCRETE = {"bernoulli", "bernoulli_logit", "binomial", "binomial_logit", "poisson", "poisson_log",
             "neg_binomial_2",
-            "neg_binomial_2_log", "geometric"}
-TRIALS = {"binomial", "binomial_logit"}
+            "neg_binomial_2_log", "geometric", "beta_binomial"}
+TRIALS = {"binomial", "binomial_logit", "beta_binomial"}
 
 Z = [-40, -8.25, -1.5, -0.01, 0.375, 2, 6, 40]           # standardised points, both far tails among them
 POSITIVE = [1e-12, 0.015625, 0.7, 1.75, 9]
@@ -296,13 +330,17 @@ POINTS = {
     "laplace": [(0.7 + 1.3 * z, 0.7, 1.3) for z in Z],
     "logistic": [(0.7 + 1.3 * z, 0.7, 1.3) for z in Z + [500, -500]],
     "gumbel": [(0.7 + 1.3 * z, 0.7, 1.3) for z in (-6, -3.3, -1.5, -0.4, 0.01, 0.6, 2, 40, 800)],
+    "exp_mod_normal": [(0.7 + 1.3 * z, 0.7, 1.3, r) for r in (1e-3, 0.4, 3, 40)
+                       for z in (-40, -6, -1.5, 0.01, 2, 8.5, 40)],
     "lognormal": [(y, 0.7, 1.3) for y in POSITIVE + [1e6]],
+    "inv_gaussian": [(y, m, s) for m, s in ((1.5, 2.5), (0.4, 30), (3, 0.08)) for y in (0.001, 0.3, 1.4, 9, 200)],
     "exponential": [(y, 1.7) for y in POSITIVE + [300]],
     "gamma": [(y, a, 1.7) for a in (0.05, 0.8, 3.5) for y in (1e-12, 0.7, 9)]
              + [(y, 150.0, 2.5) for y in (20, 58, 61, 130)] + [(1e4, 1e4, 1.01)],
     "inv_gamma": [(y, a, 1.7) for a in (0.8, 3.5, 40) for y in (0.03, 0.7, 9)],
     "chi_square": [(y, nu) for nu in (1, 2, 7.5, 120) for y in (0.015625, 1.75, 60)],
     "weibull": [(y, k, 1.3) for k in (0.6, 1, 2.5) for y in (1e-12, 0.7, 1.75, 9)],
+    "loglogistic": [(y, 1.3, k) for k in (0.6, 1, 2.5, 80) for y in (1e-12, 0.7, 1.75, 9)],
     "half_normal": [(y, 1.3) for y in POSITIVE + [50]],
     "half_cauchy": [(y, 1.3) for y in POSITIVE + [1e8]],
     "half_student_t": [(y, nu, 1.3) for nu in (0.8, 4.5) for y in (1e-6, 0.7, 9, 1000)],
@@ -315,6 +353,8 @@ POINTS = {
     "binomial": [(y, n, p) for n, p in ((1, 0.4), (20, 0.3), (500, 0.02)) for y in (0, 1, n)]
                 + [(7, 20, 0.3), (400, 1000, 0.5), (90000, 100000, 0.9)],
     "binomial_logit": [(y, 20, e) for e in (-1.5, 0.8, 30) for y in (0, 7, 20)] + [(400, 1000, 0.1)],
+    "beta_binomial": [(y, n, a, b) for n, a, b in ((1, 0.4, 2), (20, 0.3, 0.6), (50, 1, 1), (400, 30, 7))
+                      for y in (0, 1, n // 2, n)] + [(7, 20, 1e8, 3e8), (150, 300, 2e4, 1.9e4)],
     "poisson": [(y, l) for l in (0.02, 3.7, 60) for y in (0, 1, 5, 90)] + [(10050, 10000)],
     "poisson_log": [(y, e) for e in (-4, 1.3, 4.1) for y in (0, 1, 5, 90)],
     "neg_binomial_2": [(y, mu, phi) for mu, phi in ((0.6, 0.3), (8, 2.5), (30, 400)) for y in (0, 1, 12, 70)]
@@ -499,6 +539,15 @@ def wiener(choice, y, alpha, tau, beta, delta):
         return log(images / sqrt(2 * pi * u ** 3) / alpha ** 2) - v * alpha * w - v ** 2 * (y - tau) / 2
 
 
+def von_mises(y, mu, kappa):
+    return kappa * cos(y - mu) - log(2 * pi * besseli(0, kappa))
+
+
+def multinomial(y, p):
+    n = sum(y)
+    return loggamma(n + 1) + sum(k * log(q) - loggamma(k + 1) for k, q in zip(y, p))
+
+
 def unit_rows(rows):
     flat = []
     for i, row in enumerate(rows):
@@ -539,6 +588,10 @@ VECTORS = [   # name, function of the lists, lists
     ("lkj_corr_cholesky", lambda a, b: lkj(a, b[0]), (unit_rows(LKJ4), [1.0]), 0),
     ("lkj_corr_cholesky", lambda a, b: lkj(a, b[0]), (unit_rows(LKJ4), [2.75]), 0),
     ("lkj_corr_cholesky", lambda a, b: lkj(a, b[0]), (unit_rows(LKJ4[:2]), [0.6]), 0),
+    ("multinomial", multinomial, ([3, 0, 12, 1], [0.125, 0.25, 0.5, 0.125]), 0),
+    ("multinomial", multinomial, ([52000, 23000, 25000], [0.5, 0.25, 0.25]), 0),
+] + [("von_mises", lambda a: von_mises(*a), ([y, 0.4, k],), 0)
+     for k in (1e-6, 0.3, 2.5, 11.9, 12.1, 40, 1e4) for y in (-2.5, 0.375, 7)
 ] + [("wiener", lambda a, c=c: wiener(c, *a), (x,), c) for c in (0, 1) for x in WIENER]
 
 
@@ -553,6 +606,8 @@ def print_vectors():
             if name.endswith("cholesky") and i == (0 if name.startswith("lkj") else 2):
                 n = int(len(part) ** 0.5 + 0.5)
                 skip |= {sum(sizes[:i]) + r * n + c for r in range(n) for c in range(r + 1, n)}
+            if name == "multinomial" and i == 0:
+                skip |= set(range(sizes[0]))
         g = gradient(free, flat, skip)
         sens = sum(abs(a * b) for a, b in zip(flat, g))
         print('    { "%s", %d, %s, %s, %s,' % (name, y, braces(sizes), number(free(*flat)), number(sens)))

@@ -43,6 +43,8 @@ __global__ void math_sincos_2pi(const double *x, double *out)
 #define CALL_COUNT_2(name) ARGUMENTS(3); value = name(x[0], x[1], x[2], &g[1], &g[2]); \
     out[INDEX] = value + g[1] + g[2]
 #define CALL_TRIALS_1(name) ARGUMENTS(3); value = name(x[0], x[1], x[2], &g[2]); out[INDEX] = value + g[2]
+#define CALL_TRIALS_2(name) ARGUMENTS(4); value = name(x[0], x[1], x[2], x[3], &g[2], &g[3]); \
+    out[INDEX] = value + g[2] + g[3]
 
 #define DENSITY_REAL_0(family) gpumc_##family##_lpdf
 #define DENSITY_REAL_1(family) gpumc_##family##_lpdf
@@ -51,6 +53,7 @@ __global__ void math_sincos_2pi(const double *x, double *out)
 #define DENSITY_COUNT_1(family) gpumc_##family##_lpmf
 #define DENSITY_COUNT_2(family) gpumc_##family##_lpmf
 #define DENSITY_TRIALS_1(family) gpumc_##family##_lpmf
+#define DENSITY_TRIALS_2(family) gpumc_##family##_lpmf
 
 #define KERNEL(name, call) __global__ void name(const gpumc_real *in, gpumc_real *out) { call; }
 #define CDF_CALL(shape, family)
@@ -61,6 +64,7 @@ __global__ void math_sincos_2pi(const double *x, double *out)
     KERNEL(density_##family, CALL_##shape(DENSITY_##shape(family))) \
     CDF_##cdf(shape, family)
 GPUMC_FAMILIES(FAMILY)
+KERNEL(density_von_mises, CALL_REAL_2(gpumc_von_mises_lpdf))
 KERNEL(density_wiener, ARGUMENTS(6);
        value = gpumc_wiener_lpdf(x[0], x[1], x[2], x[3], x[4], x[5], &g[0], &g[1], &g[2], &g[3], &g[4]);
        out[INDEX] = value + g[0] + g[1] + g[2] + g[3] + g[4])

@@ -10,7 +10,7 @@ Horner's rule in x^4 over groups of four, which has a third of the latency of Ho
 """
 import functools
 import sys
-from mpmath import (atanh, cos, digamma, erf, erfc, erfinv, exp, expm1, findroot, log, loggamma, lu_solve,
+from mpmath import (atanh, besseli, cos, digamma, erf, erfc, erfinv, exp, expm1, findroot, log, loggamma, lu_solve,
                     matrix, mp, mpf, nstr, pi, polyval, sin, sqrt)
 
 mp.dps = 50
@@ -170,6 +170,24 @@ def middle_points(y):
     return MIDDLE * (1 - expm1(-y) / expm1(-MIDDLE_LOG))
 
 
+def bessel(order, x):
+    return besseli(order, 2 * sqrt(x))
+
+
+def bessel_far(x):
+    """sqrt(x) exp(-x) I_0(x) and x (1 - I_1(x) / I_0(x)), from terms that are all positive: DLMF 10.40.1"""
+    if x < 300:
+        return sqrt(x) * exp(-x) * besseli(0, x), x * (1 - besseli(1, x) / besseli(0, x))
+    a = b = total = mpf(1)
+    gap = mpf(0)
+    for k in range(1, 80):
+        a *= mpf((2 * k - 1) ** 2) / (8 * k * x)
+        b *= mpf((2 * k - 1) ** 2 - 4) / (8 * k * x)
+        total += a
+        gap += a - b
+    return total / sqrt(2 * pi), x * gap / total
+
+
 HALF_K = mpf('0.75')
 ROOT = findroot(digamma, mpf('1.4616321449683623'))
 MIDDLE = mpf('0.180625')
@@ -210,6 +228,11 @@ FITS = [
         lambda x: digamma_slope(x) - mpf('0.625'), 0, mpf('5.5') + EPS, 9, 9, size=digamma_slope),
     Fit('digamma_far', '(log y - 1 / (2y) - digamma(y)) / x, x = y^-2',
         lambda x: (-log(x) / 2 - sqrt(x) / 2 - digamma(1 / sqrt(x))) / x, EPS, mpf('6.5') ** -2, 6),
+    Fit('bessel', '(I_0(2 sqrt x) - 1) / x', lambda x: (bessel(0, x) - 1) / x, EPS, 36, 18),
+    Fit('bessel_ratio', 'I_1(2 sqrt x) / (2 sqrt x) / I_0(2 sqrt x)',
+        lambda x: bessel(1, x) / (2 * sqrt(x)) / bessel(0, x), EPS, 36, 9, 9),
+    Fit('bessel_far', 'sqrt(y) exp(-y) I_0(y), x = 12 / y', lambda x: bessel_far(12 / x)[0], EPS, 1, 14),
+    Fit('bessel_less', 'y (1 - I_1(y) / I_0(y)), x = 12 / y', lambda x: bessel_far(12 / x)[1], EPS, 1, 18),
 ]
 
 

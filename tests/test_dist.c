@@ -26,6 +26,7 @@ typedef struct family {
 #define CALL_COUNT_1(f) f(y, t[0], AT(1))
 #define CALL_COUNT_2(f) f(y, t[0], t[1], AT(1), AT(2))
 #define CALL_TRIALS_1(f) f(y, t[0], t[1], AT(2))
+#define CALL_TRIALS_2(f) f(y, t[0], t[1], t[2], AT(2), AT(3))
 #define AFTER_REAL_0(f, first) f(first)
 #define AFTER_REAL_1(f, first) f(first, t[0])
 #define AFTER_REAL_2(f, first) f(first, t[0], t[1])
@@ -33,6 +34,7 @@ typedef struct family {
 #define AFTER_COUNT_1(f, first) f(first, t[0])
 #define AFTER_COUNT_2(f, first) f(first, t[0], t[1])
 #define AFTER_TRIALS_1(f, first) f(first, t[0], t[1])
+#define AFTER_TRIALS_2(f, first) f(first, t[0], t[1], t[2])
 #define ALONE_REAL_0(f) f()
 #define ALONE_REAL_1(f) f(t[0])
 #define ALONE_REAL_2(f) f(t[0], t[1])
@@ -40,6 +42,7 @@ typedef struct family {
 #define ALONE_COUNT_1(f) f(t[0])
 #define ALONE_COUNT_2(f) f(t[0], t[1])
 #define ALONE_TRIALS_1(f) f(t[0], t[1])
+#define ALONE_TRIALS_2(f) f(t[0], t[1], t[2])
 #define DENSITY_REAL_0(name) gpumc_##name##_lpdf
 #define DENSITY_REAL_1(name) gpumc_##name##_lpdf
 #define DENSITY_REAL_2(name) gpumc_##name##_lpdf
@@ -47,10 +50,11 @@ typedef struct family {
 #define DENSITY_COUNT_1(name) gpumc_##name##_lpmf
 #define DENSITY_COUNT_2(name) gpumc_##name##_lpmf
 #define DENSITY_TRIALS_1(name) gpumc_##name##_lpmf
+#define DENSITY_TRIALS_2(name) gpumc_##name##_lpmf
 enum { DISCRETE_REAL_0, DISCRETE_REAL_1 = 0, DISCRETE_REAL_2 = 0, DISCRETE_REAL_3 = 0,
-       DISCRETE_COUNT_1 = 1, DISCRETE_COUNT_2 = 1, DISCRETE_TRIALS_1 = 1 };
+       DISCRETE_COUNT_1 = 1, DISCRETE_COUNT_2 = 1, DISCRETE_TRIALS_1 = 1, DISCRETE_TRIALS_2 = 1 };
 enum { SIZE_REAL_0, SIZE_REAL_1, SIZE_REAL_2, SIZE_REAL_3, SIZE_COUNT_1 = 1, SIZE_COUNT_2,
-       SIZE_TRIALS_1 = 2 };
+       SIZE_TRIALS_1 = 2, SIZE_TRIALS_2 };
 
 #define ADAPT(shape, cdf, name, parameters, support) \
     static double name##_density(double y, const double *t, double *d) \
@@ -653,6 +657,9 @@ static double vector_density(const char *name, int y, vectors *v)
     if (!strcmp(name, "wiener"))        /* of numbers, but as unlike the other families as they */
         return gpumc_wiener_lpdf(x[0][0], y, x[0][1], x[0][2], x[0][3], x[0][4], &d[0][0], &d[0][1], &d[0][2],
                                  &d[0][3], &d[0][4]);
+    if (!strcmp(name, "von_mises"))
+        return gpumc_von_mises_lpdf(x[0][0], x[0][1], x[0][2], &d[0][0], &d[0][1], &d[0][2]);
+    if (!strcmp(name, "multinomial")) return gpumc_multinomial_lpmf(x[0], x[1], n, d[1]);
     return NAN;
 }
 
@@ -755,6 +762,31 @@ static double wiener_moments(double *mean, double *variance)
     return sum[0][0] + sum[1][0];
 }
 
+/* The sines and cosines of angles, whose means are those of the density by the trapezoid rule. */
+static double concentration;
+static void draw_angle(gpumc_rng *rng, double *x)
+{
+    const double y = gpumc_von_mises_rng(rng, 0.4, concentration);
+    x[0] = cos(y), x[1] = sin(y);
+    x[2] = y < 0.4 - GPUMC_PI || y > 0.4 + GPUMC_PI;
+}
+static double angle_moments(double *mean, double *variance)
+{
+    enum { STEPS = 4000 };
+    double sum[5] = { 0 };
+    for (int i = 0; i < STEPS; i++) {
+        const double y = 2 * GPUMC_PI * i / STEPS, c = cos(y), s = sin(y);
+        const double mass = 2 * GPUMC_PI / STEPS * exp(gpumc_von_mises_lpdf(y, 0.4, concentration, NULL, NULL, NULL));
+        const double terms[] = { 1, c, s, c * c, s * s };
+        for (int k = 0; k < 5; k++) sum[k] += mass * terms[k];
+    }
+    for (int k = 0; k < 2; k++) mean[k] = sum[1 + k], variance[k] = sum[3 + k] - sum[1 + k] * sum[1 + k];
+    mean[2] = variance[2] = 0;
+    return sum[0];
+}
+static const double shares3[] = { 0.2, 0.5, 0.3 };
+static void draw_multinomial(gpumc_rng *rng, double *x) { gpumc_multinomial_rng(rng, 30, shares3, 3, x); }
+
 static void one_hot(double y, double *x)
 {
     for (int k = 0; k < 4; k++) x[k] = y == k;
@@ -842,6 +874,16 @@ static void check_vector_draws(void)
         m[2] += 10 * sqrt(v[2] / 40000);
         CHECK(!(vector_draws_error(draw_wiener, 3, m, v) <= 1), "wiener: a wrong mean is accepted");
     }
+    for (concentration = 0; concentration < 1000; concentration = concentration > 0 ? 9 * concentration : 0.05) {
+        mass = angle_moments(m, v);
+        CHECK(fabs(mass - 1) < 1e-12, "von_mises of kappa %g: mass %.14g", concentration, mass);
+        CHECK(vector_draws_error(draw_angle, 3, m, v) <= 1, "von_mises of kappa %g", concentration);
+    }
+    m[1] += 10 * sqrt(v[1] / 40000);
+    CHECK(!(vector_draws_error(draw_angle, 3, m, v) <= 1), "von_mises: a wrong mean is accepted");
+    gpumc_multinomial_mean(30, shares3, 3, m);
+    gpumc_multinomial_variance(30, shares3, 3, v);
+    CHECK(vector_draws_error(draw_multinomial, 3, m, v) <= 1, "multinomial");
     gpumc_lkj_corr_cholesky_mean(4, 1.75, m);
     gpumc_lkj_corr_cholesky_variance(4, 1.75, v);
     CHECK(vector_draws_error(draw_lkj, 16, m, v) <= 1, "lkj_corr_cholesky");
@@ -884,6 +926,15 @@ static void check_vector_edges(void)
     CHECK(gpumc_lkj_corr_cholesky_lpdf(singular, 2, 1, NULL, NULL) == -INFINITY, "rows not of length 1");
     CHECK(isnan(gpumc_lkj_corr_cholesky_lpdf(L, 2, 0, NULL, NULL)), "eta 0");
     CHECK(gpumc_lkj_corr_cholesky_lpdf(L, 1, 1, NULL, NULL) == 0, "the 1 x 1 factor");
+    CHECK(isnan(gpumc_von_mises_lpdf(1, 0, -1, NULL, NULL, NULL)) && isnan(gpumc_von_mises_lpdf(NAN, 0, 1, NULL, NULL, NULL))
+          && isnan(gpumc_von_mises_rng(&rng, 0, -1)), "von_mises of kappa -1");
+    CHECK(gpumc_multinomial_lpmf(two, on, 2, NULL) == -INFINITY, "counts of 1/2");
+    CHECK(gpumc_multinomial_lpmf(on, on, 2, NULL) == 0 && gpumc_multinomial_lpmf(wrong, on, 2, NULL) == -INFINITY,
+          "a share of 0");
+    CHECK(isnan(gpumc_multinomial_lpmf(on, off, 2, NULL)) && isnan(gpumc_multinomial_lpmf(on, outside, 2, NULL))
+          && isnan(gpumc_multinomial_lpmf(bad_eta, on, 2, NULL)), "shares of sum 1.1, a negative one, a count NaN");
+    gpumc_multinomial_rng(&rng, 2.5, on, 2, work);
+    CHECK(isnan(work[0]) && isnan(work[1]), "2.5 draws");
     CHECK(WIENER(0.5, 1, 1, 0.5, 0.5, 0) == -INFINITY && WIENER(0.4, 0, 1, 0.5, 0.5, 0) == -INFINITY, "before tau");
     CHECK(WIENER(1e9, 1, 1, 0.5, 0.5, 1) < -1e8 && WIENER(1e-300, 1, 1, 0, 0.5, 1) < -1e298, "far from all times");
     CHECK(WIENER(1, 2, 1, 0.5, 0.5, 0) == -INFINITY && WIENER(1, -1, 1, 0.5, 0.5, 0) == -INFINITY, "no choice");
@@ -910,6 +961,12 @@ static void check_far_out(void)
     (void)gpumc_student_t_lccdf(1e6, 1e12, 0, 1, &by_y, NULL, NULL, NULL);
     (void)gpumc_half_student_t_lccdf(1e6, 1e12, 1, &by_half_y, NULL, NULL);
     const struct { const char *what; double value, known, within; } rows[] = {
+        { "log(1 - exp(-1e-20))", gpumc_log1m_exp(-1e-20), -46.051701859880914, 1e-15 },
+        { "log(1 - exp(-40))", gpumc_log1m_exp(-40), -4.248354255291589e-18, 1e-15 },
+        { "log(exp(-1000) - exp(-1001))", gpumc_log_diff_exp(-1000, -1001), -1000.4586751453870819, 1e-15 },
+        { "log(0 - 0)", exp(gpumc_log_diff_exp(-INFINITY, -INFINITY)), 0, 0 },
+        { "log(1 - 1)", exp(gpumc_log_diff_exp(2, 2)), 0, 0 },
+        { "log(e - 0)", gpumc_log_diff_exp(1, -INFINITY), 1, 1e-15 },
         { "gamma at the smallest number", gpumc_gamma_lpdf(DBL_MIN, 5, 1, NULL, NULL, NULL),
           -2836.7637279594043, 1e-14 },
         { "inverse gamma there", gpumc_inv_gamma_lpdf(DBL_MIN, 5, 1, NULL, NULL, NULL),

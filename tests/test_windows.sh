@@ -4,7 +4,7 @@
 # of Linux.
 . ./check.sh
 cross=x86_64-w64-mingw32-gcc emulator=wine
-export WINEDEBUG=-all WINEPREFIX="$scratch/wine"
+export QUICK=1 WINEDEBUG=-all WINEPREFIX="$scratch/wine"
 have $cross || { skip "no $cross: Windows"; finish; }
 
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'

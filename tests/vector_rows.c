@@ -43,6 +43,17 @@ GPUMC_ROW(vector_wiener, 4, 0, 2)
 {
     return gpumc_wiener_lpdf(x[0], x[1], p[0], p[1], p[2], p[3], NULL, &g[0], &g[1], &g[2], &g[3]);
 }
+GPUMC_ROW(vector_modified, 3, 0, 1)
+{
+    return gpumc_exp_mod_normal_lpdf(x[0], p[0], p[1], p[2], NULL, &g[0], &g[1], &g[2]);
+}
+GPUMC_ROW(vector_passage, 2, 0, 1) { return gpumc_inv_gaussian_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]); }
+GPUMC_ROW(vector_survival, 2, 0, 1) { return gpumc_loglogistic_lccdf(x[0], p[0], p[1], NULL, &g[0], &g[1]); }
+GPUMC_ROW(vector_angle, 2, 0, 1) { return gpumc_von_mises_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]); }
+GPUMC_ROW(vector_overspread, 2, 0, 2)
+{
+    return gpumc_beta_binomial_lpmf(x[0], x[1], p[0], p[1], &g[0], &g[1]);
+}
 GPUMC_ROW(vector_tail, 2, 0, 1) { return gpumc_normal_lccdf(x[0], p[0], p[1], NULL, &g[0], &g[1]); }
 
 GPUMC_CELLS(vector_mixture, 1, 1, 1, 2)
@@ -74,7 +85,8 @@ const gpumc_row_kind *vector_row(int i)
 {
     static const gpumc_row_kind *const all[] = {
         &vector_normal, &vector_lognormal, &vector_logit, &vector_wald, &vector_poisson, &vector_count,
-        &vector_wiener, &vector_tail, &vector_mixture,
+        &vector_wiener, &vector_modified, &vector_passage, &vector_survival, &vector_angle, &vector_overspread,
+        &vector_tail, &vector_mixture,
 #ifdef BROKEN
         &vector_broken,
 #endif
