@@ -164,8 +164,10 @@
                     a prior that reaches zero; then try a higher target_accept. More draws never mend it.
        HELD         a chain stayed at one point for long, or hardly entered a lump or long tail of the
                     posterior: a narrow region, missed elsewhere; as for DIVERGENT
-       UNSEEN       the density, asked at some points far from all draws, has mass there: 1 % or more. It is
-                    not asked where a run was stopped, draws were discarded or below 400
+       UNSEEN       the density, asked at some points far from all draws, has mass there: 1 % or more. They
+                    are on lines through draws, and where a sign, a direction or a label is another; modes
+                    elsewhere, or narrow and 10 sd or more away, are not found. It is not asked where a run
+                    was stopped, draws were discarded or below 400
        TREEDEPTH    trajectories are cut short: correlated or badly scaled parameters; costs time only
        EBFMI        energies of kept draws (thin hides it) move slowly: heavy tails, a scale that touches zero
        RHAT, ESS    chains disagree or move slowly: a longer run first, then think of several modes, labels
@@ -176,8 +178,8 @@
        CHANGED      the log density of draws is another when asked again: it must depend on x and data alone,
                     and threads must not share what it writes to. Looked for as JUMPS
        GRADIENT     where draws are, differences of the log density contradict its gradient. Likewise
-       IMPROPER     the log density does not depend on a value, or a value runs off to infinity: a prior is
-                    missing, or a sign is wrong
+       IMPROPER     the log density does not depend on a value, does not fall far beyond the draws, or a value
+                    runs off to infinity: a prior is missing, or a sign is wrong
        RESTARTED    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
                     several modes this hides one: compare with keep_stuck_chains. A note where the place that
                     it left has next to none of the mass, or leads to the draws; and of a warm-up that was
@@ -8819,7 +8821,7 @@ static size_t gpumc__sums_room(const gpumc_layout *l)
 static gpumc_status gpumc__check_combined(const gpumc_layout *l, const double *start, double *x, double *g,
                                           double *room, gpumc_error *error)
 {
-    static const double far_out[] = { 1e6, -1e6, 1e3, -1e3, 30, -30, 1, -1 };
+    static const double far_out[] = { 1e6, -1e6, 1e3, -1e3, 30, -30, 1, -1, 1e9, -1e9, 1e12, -1e12 };
     size_t places[GPUMC__SUMMED], n = gpumc__real_values(l, 1, places), least = 0, named = 0;
     if (n > GPUMC__SUMMED) n = gpumc__real_values(l, 0, places);
     if (n < 2 || n > GPUMC__SUMMED) return GPUMC_OK;
@@ -8837,9 +8839,11 @@ static gpumc_status gpumc__check_combined(const gpumc_layout *l, const double *s
     if (values[least] > 1e-10 || !(most > 0)) return GPUMC_OK;
     memcpy(x, start, l->n_natural * sizeof *x);
     const double lp = gpumc__density(l, 0, x, g);
+    double rounding = 0;                                               /* of the values, for a move of 1 */
+    for (size_t i = 0; i < n; i++) rounding += 4 * DBL_EPSILON * fabs(g[places[i]] * v[i]) / most;
     for (size_t k = 0; k < sizeof far_out / sizeof *far_out; k++) {
         for (size_t i = 0; i < n; i++) x[places[i]] = start[places[i]] + far_out[k] / most * v[i];
-        if (!(fabs(gpumc__density(l, 0, x, g) - lp) <= 0.01)) return GPUMC_OK;
+        if (!(fabs(gpumc__density(l, 0, x, g) - lp) <= 0.01 + rounding * fabs(far_out[k]))) return GPUMC_OK;
     }
     for (size_t i = 0; i < n; i++) {
         const gpumc__placed *p = l->parts;
@@ -17002,16 +17006,22 @@ static const char *gpumc__fixed(double x, int decimals, char *text)
     return text;
 }
 
-/* x with decimals where that fits a narrow column, else d.dde+dd with as many of its digits as fit. */
-static const char *gpumc__decimal(double x, int decimals, char *text)
+/* x with decimals where that fits a narrow column, else d.dde+dd with the same last digit, or `most` digits
+   behind the point. */
+static const char *gpumc__decimal_or(double x, int decimals, int most, char *text)
 {
     if (!gpumc__is_finite(x) || (decimals <= 6 && fabs(x) < 1e7))
         return gpumc__fixed(x, decimals < 0 ? 0 : decimals, text);
     const int digits = gpumc__leading_exponent(x, 4) + decimals;
-    snprintf(text, GPUMC__CELL, "%.*e", digits < 0 ? 0 : digits > 3 ? 3 : digits, x);
+    snprintf(text, GPUMC__CELL, "%.*e", digits < 0 ? 0 : digits > most ? most : digits, x);
     gpumc__put_points(text);
     return text;
 }
+static const char *gpumc__decimal(double x, int decimals, char *text)
+{ return gpumc__decimal_or(x, decimals, 3, text); }
+/* In a row of a table, where values far from 0 are told apart. */
+static const char *gpumc__in_row(double x, int decimals, char *text)
+{ return gpumc__decimal_or(x, decimals, x == 0 ? 3 : 15, text); }
 
 static const char *gpumc__significant(double x, int digits, char *text)
 { return gpumc__decimal(x, digits - 1 - gpumc__leading_exponent(x, digits), text); }
@@ -17344,7 +17354,7 @@ static void gpumc__print_row(FILE *stream, const char *name, int width, const gp
     const int decimals = gpumc__row_decimals(r);
     char cell[GPUMC__CELL];
     fprintf(stream, "%-*s", width, name);
-    for (size_t k = 0; k < 6; k++) fprintf(stream, " %10s", gpumc__decimal(values[k], decimals, cell));
+    for (size_t k = 0; k < 6; k++) fprintf(stream, " %10s", gpumc__in_row(values[k], decimals, cell));
     fprintf(stream, " %9s", gpumc__fixed(floor(r->ess_bulk), 0, cell));
     fprintf(stream, " %9s", gpumc__fixed(floor(r->ess_tail), 0, cell));
     fprintf(stream, " %7s\n", gpumc__fixed(r->r_hat, 3, cell));
@@ -20399,7 +20409,7 @@ static inline void gpumc__put_row(gpumc__page *p, size_t column)
     gpumc__put_column_name(p, column);
     gpumc__put(p->w, "</th>");
     for (size_t k = 0; k < 6; k++) gpumc__put(p->w, "<td>%s</td>", gpumc__is_nan(values[k]) ? "&#8211;"
-                                              : gpumc__decimal(values[k], decimals, cell));
+                                              : gpumc__in_row(values[k], decimals, cell));
     gpumc__put_figure(p, r->ess_bulk < enough ? "<td class=\"w\">" : "<td>", r->ess_bulk, 0, "</td>");
     gpumc__put_figure(p, r->ess_tail < enough ? "<td class=\"w\">" : "<td>", r->ess_tail, 0, "</td>");
     gpumc__put_figure(p, r->r_hat > 1.01 ? "<td class=\"w\">" : "<td>", r->r_hat, -3, "</td></tr>\n");
@@ -20634,6 +20644,13 @@ typedef struct gpumc__checkpoint {
     gpumc_error read, written;               /* what was wrong with the newest file, with the last saving */
 } gpumc__checkpoint;
 
+/* Mass that lines through paths' draws had met beyond all of them: its share, and their reach in columns. */
+enum { GPUMC__LINES = 16 };
+typedef struct gpumc__unseen {
+    double share, low[GPUMC__LINES], high[GPUMC__LINES];
+    size_t n, column[GPUMC__LINES];
+} gpumc__unseen;
+
 typedef struct gpumc__run {
     const gpumc_model *model;
     gpumc_layout *layout;
@@ -20646,6 +20663,8 @@ typedef struct gpumc__run {
     size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
     int warmup, again;                       /* again: by trees, see gpumc__sample_again */
     double anew;                             /* not 0: the log share of mass that called gpumc__sample_anew */
+    gpumc__unseen unseen;                    /* what paths had not seen, which trees are to have */
+    int mirrored;                            /* whether an image of the draws is unseen: trees are no help */
     volatile int stopped, overran, unstreamed;   /* overran: generate, its outputs */
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
@@ -20794,7 +20813,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 13    /* to be raised when what is carried, or what it means, changes */
+#define GPUMC__CHECKPOINT_FORMAT 14    /* to be raised when what is carried, or what it means, changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -20949,6 +20968,7 @@ static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
     gpumc__carry(k, &r->warmup, sizeof r->warmup);
     gpumc__carry(k, &r->anew, sizeof r->anew);
     gpumc__carry(k, &r->again, sizeof r->again);
+    gpumc__carry(k, &r->unseen, sizeof r->unseen);
     gpumc__carry(k, r->n_iterations, sizeof r->n_iterations);
     gpumc__carry(k, &f->n_warmup, sizeof f->n_warmup);
     gpumc__carry(k, &f->warmup_gradients, sizeof f->warmup_gradients);
@@ -21893,7 +21913,7 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
     for (size_t c = 0; c < r->n_chains; c++) {
         const double *x = r->chains[c].work;
         is_free &= x[n + i] == 0;
-        gone |= doubted && fabs(x[i]) > 1e9;
+        gone |= doubted && fabs(x[i]) > 1e9 && !(s.r_hat < 1.05 && s.ess_bulk > 100);
         /* some -1 where the posterior is proper; of positive values by their logarithms */
         rises &= p->param->kind != GPUMC_POSITIVE ? (x[i] - s.q50) * x[n + i] > 1e3
             : s.q50 > 0 && log(x[i] / s.q50) * (1 + x[i] * x[n + i]) > 1e3;
@@ -21911,8 +21931,59 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
             ? "its upper tail has no end in sight" : NULL;
 }
 
+#define GPUMC__PLATEAU 30.0                 /* as far below the draws as this it counts */
+/* Whether the mass has no end where value i of a draw alone goes on: of a bounded value the log density of
+   its logarithm does not fall, of another that of itself by no more than log |x|. x, g: natural values. */
+static int gpumc__is_endless(const gpumc__run *r, const gpumc__placed *p, size_t i, const double *draw,
+                             double *x, double *g)
+{
+    const gpumc_param *q = p->param;
+    const int is_real = q->kind == GPUMC_UNBOUNDED || q->kind == GPUMC_AFFINE;
+    const double base = q->kind == GPUMC_LOWER ? q->lower : q->kind == GPUMC_UPPER ? q->upper : 0;
+    const double sd = is_real ? gpumc_summarise(r->fit, i).sd : 0, least_fall = is_real ? 6.91 : 0.005;
+    const double lp = gpumc__density(r->layout, 0, draw, g);
+    memcpy(x, draw, r->layout->n_natural * sizeof *x);
+    r->fit->sampling_gradients++;
+    for (int side = q->kind == GPUMC_UNIT ? -1 : 1; side >= -1; side -= 2) {
+        double at = GPUMC_INF, fall = 0;
+        int step = 1;
+        for (; step <= 2; step++) {
+            const double way = side * 40.0 * step, before = at;
+            x[i] = is_real ? draw[i] + side * sd * (step == 1 ? 1e4 : 1e7)
+                           : base + (draw[i] - base) * gpumc__exp(way);
+            at = gpumc__density(r->layout, 0, x, g) + (is_real ? 0 : way);
+            r->fit->sampling_gradients++;
+            fall = before - at;
+            if (!(at > lp - GPUMC__PLATEAU && at < GPUMC_INF)) break;
+        }
+        if (step > 2 && fall < least_fall) return 1;
+    }
+    return 0;
+}
+
+/* The first value of a few, of all blocks in turn, that is endless at a draw of the first or last chain. */
+static size_t gpumc__endless(const gpumc__run *r)
+{
+    const gpumc_layout *l = r->layout;
+    const gpumc_fit *f = r->fit;
+    double *x = r->chains[0].work, *g = x + l->n_natural;
+    size_t n = 0;
+    for (size_t turn = 0; turn < GPUMC__LINES; turn++)
+        for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && n < GPUMC__LINES; p++) {
+            const size_t i = p->at + turn;
+            if (turn >= p->size || p->param->kind == GPUMC_INTERVAL || p->param->kind > GPUMC_AFFINE)
+                continue;
+            n++;
+            for (size_t c = 0; c < f->n_chains; c += c + 1 < f->n_chains ? f->n_chains - 1 : 1) {
+                const size_t place = c * f->draw_capacity + f->n_draws / 2;
+                if (gpumc__is_endless(r, p, i, f->draws + place * f->n_columns, x, g)) return i;
+            }
+        }
+    return GPUMC__NONE;
+}
+
 /* It may be for want of a prior that something is wrong, or all that is; that is said before all else. */
-static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
+static gpumc_status gpumc__warn_of_improper(gpumc__run *r, int finished)
 {
     const gpumc_layout *l = r->layout;
     gpumc_fit *f = r->fit;
@@ -21935,6 +22006,8 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
         for (size_t i = p->at; i < p->at + p->size && !wrong
              && (gpumc__is_open(p->param->kind) || p->param->kind == GPUMC_UNIT); i++)
             if ((wrong = gpumc__loose(r, p, i, doubted)) != NULL) loose = i;
+    if (!wrong && finished && f->draws && f->n_draws > 4 && (loose = gpumc__endless(r)) != GPUMC__NONE)
+        wrong = "far beyond the draws the log density does not fall, so that its mass has no end";
     if (!wrong) return GPUMC_OK;
     gpumc_column_name(f, loose, name, sizeof name);
     if (gpumc__warn(f, GPUMC_W_IMPROPER, 0, (double)loose, "nothing seems to hold %s: %s. Give it a prior, "
@@ -22131,7 +22204,7 @@ static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
 /* Samplers warn of what they have met. So at the end the density is asked for beyond the draws, on lines
    through draws: along single coordinates, and from the centre outwards. The share of a line that lies where
    no draw is, averaged over draws, is the mass there: of good draws next to nothing, as few points tell. */
-enum { GPUMC__LINES = 16, GPUMC__RAYS = 4, GPUMC__LINE_DRAWS = 16 };
+enum { GPUMC__RAYS = 4, GPUMC__LINE_DRAWS = 16 };
 typedef struct gpumc__lines {
     gpumc__run *run;
     size_t n, which[GPUMC__LINES], column[GPUMC__LINES];   /* free coordinates, a column of each */
@@ -22142,6 +22215,18 @@ typedef struct gpumc__lines {
     uint64_t calls;                                        /* of the density */
 } gpumc__lines;
 
+/* The draws' range of a column and a quarter of it on both sides. */
+static void gpumc__reach_of(const gpumc_fit *f, size_t column, const gpumc__placed *p, double *low,
+                            double *high)
+{
+    const gpumc_series s = gpumc_fit_series(f, column);
+    double least = GPUMC_INF, most = -GPUMC_INF;
+    for (size_t c = 0; c < s.n_chains; c++)
+        for (size_t d = 0; d < s.n_draws; d++)
+            gpumc__include(&least, &most, s.x[c * s.chain_stride + d * s.draw_stride]);
+    *low = p->param->kind == GPUMC_POSITIVE ? least / 2 : least - 0.25 * (most - least);
+    *high = most + 0.25 * (most - least);
+}
 static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
 {
     const gpumc_layout *l = r->layout;
@@ -22159,16 +22244,9 @@ static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
             all->which[all->n] = p->free_at + i;
             all->column[all->n++] = p->at + i;
         }
-    for (size_t k = 0; k < all->n; k++) {
-        const gpumc_series s = gpumc_fit_series(r->fit, all->column[k]);
-        double low = GPUMC_INF, high = -GPUMC_INF;
-        for (size_t c = 0; c < s.n_chains; c++)
-            for (size_t d = 0; d < s.n_draws; d++)
-                gpumc__include(&low, &high, s.x[c * s.chain_stride + d * s.draw_stride]);
-        const int positive = l->parts[gpumc__part_of(l, all->which[k])].param->kind == GPUMC_POSITIVE;
-        all->low[k] = positive ? low / 2 : low - 0.25 * (high - low);
-        all->high[k] = high + 0.25 * (high - low);
-    }
+    for (size_t k = 0; k < all->n; k++)
+        gpumc__reach_of(r->fit, all->column[k], &l->parts[gpumc__part_of(l, all->which[k])], &all->low[k],
+                        &all->high[k]);
 }
 
 /* Log density of line k less its draw's: u sds of a coordinate on, or on a ray e^u times as far out. */
@@ -22233,6 +22311,178 @@ static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
                                 * gpumc__exp(fmin(slope * slope / (2 * precision), 700)));
 }
 
+/* ---- images of the draws --------------------------------------------------------------------------
+   Where a model does not tell a sign, a direction or a label, chains see one of the modes and agree. Maps of
+   natural values that keep volumes show the others: the mean over draws of p(image) / p(draw) is the mass of
+   the image in units of that of the draws, if no draw is there. */
+enum { GPUMC__IMAGES = 64, GPUMC__WATCHED = 64 };
+typedef enum gpumc__image_map {
+    GPUMC__TURN, GPUMC__TURN_BLOCKS,       /* another sign, or the same distance from the other bound */
+    GPUMC__SWAP, GPUMC__SWAP_ALL,          /* of an element and the next, in all blocks of that size */
+    GPUMC__SWAP_BLOCKS
+} gpumc__image_map;
+typedef struct gpumc__image { gpumc__image_map map; size_t first, second, element; } gpumc__image;
+typedef struct gpumc__mirror {
+    const gpumc__run *run;
+    size_t n, column[GPUMC__WATCHED];                      /* what tells whether a point is where draws are */
+    double low[GPUMC__WATCHED], high[GPUMC__WATCHED], *x, *g;
+} gpumc__mirror;
+
+static int gpumc__can_turn(const gpumc__placed *p)
+{
+    const gpumc_kind kind = p->param->kind;
+    return kind == GPUMC_UNBOUNDED || kind == GPUMC_INTERVAL || kind == GPUMC_UNIT;
+}
+static int gpumc__can_swap(const gpumc__placed *p)
+{ return p->param->kind <= GPUMC_AFFINE || (p->param->kind == GPUMC_SIMPLEX && p->param->n_dims < 2); }
+
+static void gpumc__turn(const gpumc__placed *p, double *x)
+{
+    const gpumc_param *q = p->param;
+    *x = (q->kind == GPUMC_INTERVAL ? q->lower + q->upper : q->kind == GPUMC_UNIT ? 1 : 0) - *x;
+}
+static void gpumc__exchange(double *a, double *b) { const double t = *a; *a = *b; *b = t; }
+
+/* The image of a draw in m->x; returns whether it is where no draw is. */
+static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, const double *draw)
+{
+    const gpumc_layout *l = m->run->layout;
+    const gpumc__placed *first = &l->parts[image->first], *second = &l->parts[image->second];
+    double *x = m->x;
+    memcpy(x, draw, l->n_natural * sizeof *x);
+    if (image->map == GPUMC__TURN) gpumc__turn(first, &x[first->at + image->element]);
+    for (size_t i = 0; image->map == GPUMC__TURN_BLOCKS && i < first->size; i++)
+        gpumc__turn(first, &x[first->at + i]);
+    for (size_t i = 0; image->map == GPUMC__TURN_BLOCKS && second != first && i < second->size; i++)
+        gpumc__turn(second, &x[second->at + i]);
+    for (size_t i = 0; image->map == GPUMC__SWAP_BLOCKS && i < first->size; i++)
+        gpumc__exchange(&x[first->at + i], &x[second->at + i]);
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && image->map >= GPUMC__SWAP; p++)
+        if (image->map == GPUMC__SWAP ? p == first
+            : image->map == GPUMC__SWAP_ALL && p->size == first->size && gpumc__can_swap(p))
+            gpumc__exchange(&x[p->at + image->element], &x[p->at + image->element + 1]);
+    for (size_t k = 0; k < m->n; k++)
+        if (x[m->column[k]] < m->low[k] || x[m->column[k]] > m->high[k]) return 1;
+    return 0;
+}
+
+/* p(image) / p(draw) at the first draw, 0 where draws are, too. */
+static double gpumc__image_ratio(const gpumc__mirror *m, const gpumc__image *image, size_t turn)
+{
+    gpumc_fit *f = m->run->fit;
+    const size_t place = turn % f->n_chains * f->draw_capacity + turn * 37 % f->n_draws;
+    const double *draw = f->draws + place * f->n_columns;
+    if (!gpumc__map_draw(m, image, draw)) return 0;
+    const double there = gpumc__density(m->run->layout, 0, m->x, m->g);
+    f->sampling_gradients++;
+    if (!(there > -GPUMC_INF && there < GPUMC_INF)) return 0;
+    f->sampling_gradients++;
+    return gpumc__exp(fmin(there - gpumc__density(m->run->layout, 0, draw, m->g), 50));
+}
+
+static size_t gpumc__add_image(gpumc__image *images, size_t n, int condition, gpumc__image_map map,
+                               size_t first, size_t second, size_t element)
+{
+    const gpumc__image image = { map, first, second, element };
+    if (!condition || n == GPUMC__IMAGES) return n;
+    images[n] = image;
+    return n + 1;
+}
+
+/* The images of a model: of one block and of two, of their elements one by one. */
+static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
+{
+    size_t n = 0;
+    for (size_t a = 0; a < gpumc__smaller(l->n_parts, 8); a++) {
+        const gpumc__placed *p = &l->parts[a];
+        const int turns = gpumc__can_turn(p), swaps = gpumc__can_swap(p);
+        int like = 0;
+        for (size_t b = 0; b < l->n_parts; b++)
+            like += l->parts[b].size == p->size && gpumc__can_swap(&l->parts[b]);
+        for (size_t b = a; b < gpumc__smaller(l->n_parts, 8); b++) {
+            const gpumc_param *q = l->parts[b].param;
+            const int both = turns && gpumc__can_turn(&l->parts[b]);
+            const int is_like = b > a && swaps && l->parts[b].size == p->size && q->kind == p->param->kind
+                && q->lower == p->param->lower && q->upper == p->param->upper;
+            n = gpumc__add_image(images, n, both, GPUMC__TURN_BLOCKS, a, b, 0);
+            n = gpumc__add_image(images, n, is_like, GPUMC__SWAP_BLOCKS, a, b, 0);
+        }
+        for (size_t i = 0; i < gpumc__smaller(p->size, 8); i++) {
+            const int last = i + 1 == p->size;
+            n = gpumc__add_image(images, n, turns && p->size > 1, GPUMC__TURN, a, a, i);
+            n = gpumc__add_image(images, n, swaps && !last, GPUMC__SWAP, a, a, i);
+            n = gpumc__add_image(images, n, swaps && !last && like > 1, GPUMC__SWAP_ALL, a, a, i);
+        }
+    }
+    return n;
+}
+
+static void gpumc__name_image(const gpumc__mirror *m, const gpumc__image *image, char *text, size_t size)
+{
+    const gpumc_layout *l = m->run->layout;
+    const gpumc__placed *p = &l->parts[image->first], *q = &l->parts[image->second];
+    const char *a = p->param->name, *b = q->param->name;
+    const char *turned = p->param->kind == GPUMC_UNBOUNDED ? "the sign of" : "the direction of";
+    char one[48], two[48];
+    gpumc_column_name(m->run->fit, p->at + image->element, one, sizeof one);
+    if (image->map == GPUMC__TURN) snprintf(text, size, "%s %s turned", turned, one);
+    else if (image->map == GPUMC__TURN_BLOCKS && p == q) snprintf(text, size, "%s %.40s turned", turned, a);
+    else if (image->map == GPUMC__TURN_BLOCKS)
+        snprintf(text, size, "%s %.40s and %.40s turned", turned, a, b);
+    else if (image->map == GPUMC__SWAP_BLOCKS) snprintf(text, size, "%.40s and %.40s exchanged", a, b);
+    else {
+        gpumc_column_name(m->run->fit, p->at + image->element + 1, two, sizeof two);
+        snprintf(text, size, "%s and %s exchanged%s", one, two,
+                 image->map == GPUMC__SWAP_ALL ? ", in like blocks too" : "");
+    }
+}
+
+static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
+{
+    gpumc_fit *f = r->fit;
+    const gpumc_layout *l = r->layout;
+    gpumc__mirror m = { r, 0, { 0 }, { 0 }, { 0 }, r->chains[0].work, r->chains[0].work + l->n_natural };
+    gpumc__image images[GPUMC__IMAGES], found = { GPUMC__TURN, 0, 0, 0 };
+    double most = 0.01;
+    char what[140], number[GPUMC__CELL];
+    for (size_t turn = 0; turn < GPUMC__WATCHED; turn++)
+        for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && m.n < GPUMC__WATCHED; p++) {
+            if (turn >= p->size || turn >= 9) continue;
+            gpumc__reach_of(f, p->at + turn, p, &m.low[m.n], &m.high[m.n]);
+            m.column[m.n++] = p->at + turn;
+        }
+    const size_t n = gpumc__list_images(l, images);
+    for (size_t k = 0; k < n; k++) {
+        double mean = 0;
+        if (!(gpumc__image_ratio(&m, &images[k], 0) > 1e-4)) continue;
+        for (size_t turn = 1; turn <= GPUMC__LINE_DRAWS; turn++)
+            mean += gpumc__image_ratio(&m, &images[k], turn) / (double)GPUMC__LINE_DRAWS;
+        if (mean / (1 + mean) > most) { most = mean / (1 + mean); found = images[k]; }
+    }
+    r->mirrored = most > 0.01;
+    if (!r->mirrored) return GPUMC_OK;
+    gpumc__name_image(&m, &found, what, sizeof what);
+    return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is: with %s the "
+                       "density is as high, but no chain has come there; hold it by bounds or GPUMC_ORDERED, "
+                       "or begin chains there, too (init)", gpumc__significant(100 * most, 1, number), what);
+}
+
+/* The share of draws beyond what paths had reached where there was mass that they had not seen. */
+static double gpumc__share_seen(const gpumc__run *r)
+{
+    const gpumc_fit *f = r->fit;
+    const gpumc__unseen *u = &r->unseen;
+    double n = 0;
+    for (size_t k = 0; k < f->n_chains * f->n_draws; k++) {
+        const double *x = f->draws + (k % f->n_chains * f->draw_capacity + k / f->n_chains) * f->n_columns;
+        int beyond = 0;
+        for (size_t j = 0; j < u->n; j++)
+            beyond |= x[u->column[j]] < u->low[j] || x[u->column[j]] > u->high[j];
+        n += beyond;
+    }
+    return n / (double)(f->n_chains * f->n_draws);
+}
+
 /* Where one draw shows a share, the mean is taken over others: by chance it may have been a rare one. */
 static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
 {
@@ -22241,6 +22491,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     double most = 0.01;
     size_t found = GPUMC__NONE, tail = GPUMC__NONE;
     char name[64], number[GPUMC__CELL];
+    r->mirrored = 0;
     if (f->n_draws * f->n_chains < 400) return GPUMC_OK;
     gpumc__lines_begin(&all, r);
     for (size_t k = 0; k < all.n + GPUMC__RAYS; k++) {
@@ -22253,13 +22504,33 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
         if (4 * all.slow > 3 * GPUMC__LINE_DRAWS) tail = k;
     }
     f->sampling_gradients += all.calls;
+    if (found == GPUMC__NONE && r->unseen.share > 0) {
+        const double seen = gpumc__share_seen(r);
+        if (seen > 0.4 * r->unseen.share) return GPUMC_OK;
+        gpumc_column_name(f, r->unseen.column[0], name, sizeof name);
+        return gpumc__warn(f, GPUMC_W_UNSEEN, 0, r->unseen.share, "HMC had no draws where about %s %% of the "
+                           "mass is, far from all of them %s%s; trees drew again and have too few there: "
+                           "estimates lack it; more chains, from other seeds or init, may find it",
+                           gpumc__significant(100 * r->unseen.share, 1, number),
+                           r->unseen.n == 1 ? "along " : "in all directions", r->unseen.n == 1 ? name : "");
+    }
+    if (!r->again && found != GPUMC__NONE) {
+        r->unseen.share = most;
+        r->unseen.n = found < all.n ? 1 : all.n;
+        for (size_t k = 0; k < r->unseen.n; k++) {
+            const size_t line = found < all.n ? found : k;
+            r->unseen.low[k] = all.low[line];
+            r->unseen.high[k] = all.high[line];
+            r->unseen.column[k] = all.column[line];
+        }
+    }
     if (tail != GPUMC__NONE) {
         gpumc_column_name(f, all.column[tail], name, sizeof name);
         if (gpumc__warn(f, GPUMC_W_HELD, 0, (double)all.column[tail], "the density falls ever more slowly "
                         "along %s: of such a tail HMC has too few draws, or too many; compare with the "
                         "sampler NUTS", name) != GPUMC_OK) return GPUMC_ERROR_MEMORY;
     }
-    if (found == GPUMC__NONE) return GPUMC_OK;
+    if (found == GPUMC__NONE) return gpumc__warn_of_mirror(r);
     gpumc_column_name(f, all.column[found % all.n], name, sizeof name);
     return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is, far from "
                        "all of them %s%s: estimates lack it; %s may find it",
@@ -22448,7 +22719,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
                              "warm-up (R-hat %.2f of the log density)%s: a longer num_warmup may help",
                              a->mixing, mixed ? ", but have since" : "");
     const int doubted = finished && f->draws && gpumc__is_doubted(f);
-    if (status == GPUMC_OK) status = gpumc__warn_of_improper(r);
+    if (status == GPUMC_OK) status = gpumc__warn_of_improper(r, finished);
     if (f->n_warnings > 0 && f->warnings->code == GPUMC_W_IMPROPER) return status;     /* says enough */
     if (status == GPUMC_OK && doubted && !a->guided) status = gpumc__warn_of_gradient(r);
     if (status == GPUMC_OK && doubted) status = gpumc__warn_of_jumps(r);
@@ -22582,8 +22853,8 @@ static const char *gpumc__paths_fail(const gpumc__run *r)
         || r->n_iterations[1] == 0 || f->options.on_draw) return NULL;
     for (size_t i = 0; i < f->n_warnings; i++) {
         const gpumc_warning *w = &f->warnings[i];
-        if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK || w->code == GPUMC_W_UNSEEN
-            || w->code == GPUMC_W_DIVERGENT) held = w;
+        if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK || w->code == GPUMC_W_DIVERGENT
+            || (w->code == GPUMC_W_UNSEEN && !r->mirrored)) held = w;
         if (w->code == GPUMC_W_RHAT || w->code == GPUMC_W_ESS) slow = w;
         apart |= w->code == GPUMC_W_RHAT && w->value > 1.4;
     }

@@ -421,6 +421,42 @@ static void check_anew(void)
     CHECK(n_anew == 3, "warm-up began anew in %d runs", n_anew);
 }
 
+/* 3 % of the mass in a long tail that HMC has not seen: what trees are to have of it is carried. */
+static double tailed_density(const double *x, double *g, void *data)
+{
+    double bulk = 0, tail = 0;
+    (void)data;
+    count_point(x[0]);
+    const double a = log(0.97) + gpumc_gamma_lpdf(x[0], 60, 20, &bulk, NULL, NULL);
+    const double b = log(0.03) + gpumc_exponential_lpdf(x[0], 0.1, &tail, NULL), sum = gpumc_log_sum_exp(a, b);
+    double lp = sum;
+    g[0] += exp(a - sum) * bulk + exp(b - sum) * tail;
+    for (int i = 1; i < 20; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+    return lp;
+}
+static void check_unseen_by_trees(void)
+{
+    static const gpumc_param two[] = { { .name = "l", .kind = GPUMC_POSITIVE }, { .name = "z", .size = 19 } };
+    const gpumc_model m = { .params = two, .n_params = 2, .log_density = tailed_density };
+    int n = 0;
+    for (uint64_t seed = 1; seed <= 60 && n < 2; seed++) {
+        gpumc_sample_options o = small;
+        gpumc_fit fit;
+        o.seed = seed;
+        o.num_samples = 500;
+        arm(0);
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        int too_few = 0;
+        for (size_t i = 0; i < fit.n_warnings; i++)
+            too_few += strstr(fit.warnings[i].text, "trees drew again and have too few there") != NULL;
+        gpumc_free(&fit);
+        if (!too_few) continue;
+        n++;
+        check_pieces("what trees are to have", &m, o, 2000, 1);
+    }
+    CHECK(n == 2, "%d runs have too little", n);
+}
+
 /* A lump beside the bulk: trees draw again what HMC drew, and may be stopped at any point of that. */
 static double lumpy_density(const double *x, double *g, void *data)
 {
@@ -1079,6 +1115,7 @@ int main(void)
     check_lines();
     check_places_left();
     check_anew();
+    check_unseen_by_trees();
     check_again();
     check_raised_target();
     check_guide();

@@ -1284,6 +1284,9 @@ static void check_numbers(void)
         gpumc__decimal(fixed[k].x, fixed[k].decimals, text);
         CHECK(!strcmp(text, fixed[k].text), "%g is printed %s, not %s", fixed[k].x, text, fixed[k].text);
     }
+    CHECK(!strcmp(gpumc__in_row(2459000.5123397, 7, text), "2.4590005123397e+06"), "%s", text);
+    CHECK(!strcmp(gpumc__in_row(1.496000041e11, -2, text), "1.496000041e+11"), "%s", text);
+    CHECK(!strcmp(gpumc__in_row(0, 12, text), "0.000e+00"), "%s", text);
     gpumc__significant(0.0996, 2, text);
     CHECK(!strcmp(text, "0.10"), "%s", text);
     gpumc__significant(0.43215, 3, text);

@@ -915,6 +915,209 @@ static void check_unseen(void)
     }
 }
 
+/* 3 % of the mass in a long tail, of which HMC has nothing: trees that have too little of it do not pass for all. */
+static double lumped(const double *x, double *g, void *data)
+{
+    double bulk = 0, tail = 0;
+    (void)data;
+    const double a = log(0.97) + gpumc_gamma_lpdf(x[0], 60, 20, &bulk, NULL, NULL);
+    const double b = log(0.03) + gpumc_exponential_lpdf(x[0], 0.1, &tail, NULL), sum = gpumc_log_sum_exp(a, b);
+    double lp = sum;
+    g[0] += exp(a - sum) * bulk + exp(b - sum) * tail;
+    for (int i = 1; i < 20; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+    return lp;
+}
+static void check_unseen_by_trees(void)
+{
+    static const gpumc_param two[] = { { .name = "l", .kind = GPUMC_POSITIVE }, { .name = "z", .size = 19 } };
+    const gpumc_model m = { .params = two, .n_params = 2, .log_density = lumped };
+    int named = 0, again = 0;
+    for (uint64_t seed = 1; seed <= 48; seed++) {
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        double beyond = 0;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        for (size_t i = 0; i < 4000; i++) beyond += fit.draws[20 * i] > 5;
+        const gpumc_warning *w = warning_of(&fit, GPUMC_W_UNSEEN);
+        const int by_trees = strstr(fit.sampler_reason, "GPUMC_W_UNSEEN, so again by trees") != NULL;
+        const int is_named = by_trees && w && strstr(w->text, "trees drew again and have too few there: ");
+        if (by_trees && beyond < 0.15 * 0.0182 * 4000)
+            CHECK(w, "seed %d: %.0f draws of 73, and no word", (int)seed, beyond);
+        if (is_named) CHECK(strstr(w->text, "along l;") && w->value > 0.01 && w->value < 0.2, "%s", w->text);
+        named += is_named;
+        again += by_trees;
+        gpumc_free(&fit);
+    }
+    printf("a lump's tail: %d of 48 runs by trees, %d with too little\n", again, named);
+    CHECK(again >= 10 && named >= 3 && named < again, "%d by trees, %d with too little", again, named);
+}
+
+/* Modes that are images of each other: where all chains are in one of two, the other is named, else nothing. */
+static double square_known(const double *x, double *g, void *data)
+{
+    const double r = x[0] * x[0] - 4;
+    double lp = -2 * r * r;
+    (void)data;
+    g[0] -= 8 * r * x[0];
+    for (int i = 1; i < 4; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+    return lp;
+}
+static double sum_and_product(const double *x, double *g, void *data)
+{
+    const double s = x[0] + x[1] - 5, r = x[0] * x[1] - 4;
+    (void)data;
+    g[0] -= 100 * (s + r * x[1]);
+    g[1] -= 100 * (s + r * x[0]);
+    return -50 * (s * s + r * r);
+}
+static double sine_known(const double *x, double *g, void *data)
+{
+    const double r = (sin(x[0]) - 0.5) / 0.05;
+    (void)data;
+    g[0] -= r * cos(x[0]) / 0.05;
+    return -0.5 * r * r;
+}
+static double labelled(const double *x, double *g, void *data)
+{
+    double lp[2], d[2][4] = { { 0 } };
+    (void)data;
+    for (int k = 0; k < 2; k++)
+        lp[k] = gpumc_normal_lpdf(x[k], -4, 1, &d[k][k], NULL, NULL)
+              + gpumc_normal_lpdf(x[1 - k], 4, 1, &d[k][1 - k], NULL, NULL)
+              + gpumc_lognormal_lpdf(x[2 + k], 0, 0.2, &d[k][2 + k], NULL, NULL)
+              + gpumc_lognormal_lpdf(x[3 - k], 2, 0.2, &d[k][3 - k], NULL, NULL);
+    const double sum = gpumc_log_sum_exp(lp[0], lp[1]);
+    for (int i = 0; i < 4; i++) g[i] += exp(lp[0] - sum) * d[0][i] + exp(lp[1] - sum) * d[1][i];
+    return sum;
+}
+static double loadings(const double *x, double *g, void *data)
+{
+    static const double known[] = { 2, -3, 4 };
+    double lp = gpumc_normal_lpdf(x[0], 0, 2, &g[0], NULL, NULL);
+    (void)data;
+    for (int i = 0; i < 3; i++) {
+        const double r = (x[0] * x[1 + i] - known[i]) / 0.2;
+        lp -= 0.5 * r * r;
+        g[0] -= r * x[1 + i] / 0.2;
+        g[1 + i] -= r * x[0] / 0.2;
+        lp += gpumc_normal_lpdf(x[1 + i], 0, 2, &g[1 + i], NULL, NULL);
+    }
+    return lp;
+}
+static double far_from_0(const double *x, double *g, void *data)
+{
+    (void)data;
+    return gpumc_normal_lpdf(x[0], 5, 1, &g[0], NULL, NULL) + gpumc_normal_lpdf(x[1], -2, 0.1, &g[1], NULL, NULL);
+}
+static void check_images(void)
+{
+    static const gpumc_param v[] = { { .name = "v" }, { .name = "w", .size = 3 } }, two = { .name = "x", .size = 2 };
+    static const gpumc_param rates[] = { { .name = "a", .kind = GPUMC_POSITIVE },
+                                         { .name = "b", .kind = GPUMC_POSITIVE } };
+    static const gpumc_param tilt = { .name = "tilt", .kind = GPUMC_INTERVAL, .lower = 0, .upper = GPUMC_PI };
+    static const gpumc_param mixed[] = { { .name = "mu", .size = 2 },
+                                         { .name = "sigma", .kind = GPUMC_POSITIVE, .size = 2 } };
+    static const gpumc_param factor[] = { { .name = "f" }, { .name = "b", .size = 3 } };
+    const struct { gpumc_model model; double middle; const char *named; } cases[] = {
+        { { .params = v, .n_params = 2, .log_density = square_known }, 0, "with the sign of v turned" },
+        { { .params = rates, .n_params = 2, .log_density = sum_and_product }, 2.5, "with a and b exchanged" },
+        { { .params = &tilt, .n_params = 1, .log_density = sine_known }, GPUMC_PI / 2,
+          "with the direction of tilt turned" },
+        { { .params = mixed, .n_params = 2, .log_density = labelled }, 0,
+          "with mu[1] and mu[2] exchanged, in like blocks too" },
+        { { .params = factor, .n_params = 2, .log_density = loadings }, 0, "with the sign of f and b turned" },
+        { { .params = &two, .n_params = 1, .log_density = far_from_0 }, -20, NULL },
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        int n_apart = 0, n_named = 0, n_false = 0;
+        for (uint64_t seed = 1; seed <= 40; seed++) {
+            const gpumc_sample_options o = { .seed = seed, .num_samples = 200 };
+            gpumc_fit fit;
+            CHECK(gpumc_sample(&cases[k].model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+            size_t above = 0;
+            for (size_t i = 0; i < 800; i++) above += fit.draws[i * fit.n_columns] > cases[k].middle;
+            const gpumc_warning *w = warning_of(&fit, GPUMC_W_UNSEEN);
+            const int apart = cases[k].named && above % 800 == 0;
+            n_apart += apart;
+            n_named += apart && w && strstr(w->text, cases[k].named) && w->value > 0.3 && w->value < 0.7;
+            n_false += !apart && w;
+            gpumc_free(&fit);
+        }
+        printf("images, case %d: %d of 40 runs in one mode, %d named\n", (int)k, n_apart, n_named);
+        CHECK(n_named == n_apart && n_false == 0 && (n_apart > 0) == (cases[k].named != NULL),
+              "case %d: %d in one mode, %d named, %d false", (int)k, n_apart, n_named, n_false);
+    }
+}
+
+/* Plateaus without an end, which trees in short steps do not find, are named by the value; long tails are none. */
+typedef struct plateau { int kind; double height; } plateau;
+static double plateau_density(const double *x, double *g, void *data)
+{
+    const plateau *p = (const plateau *)data;
+    double peak_by = 0, rest_by = 0, rest = p->height;
+    const double peak = p->kind == GPUMC_UNBOUNDED ? gpumc_normal_lpdf(x[0], 3, 0.1, &peak_by, NULL, NULL)
+        : p->kind == GPUMC_UNIT ? gpumc_beta_lpdf(x[0], 40, 60, &peak_by, NULL, NULL)
+        : gpumc_lognormal_lpdf(x[0], 1, 0.1, &peak_by, NULL, NULL);
+    if (p->height == 0) rest = gpumc_cauchy_lpdf(x[0], 0, 1, &rest_by, NULL, NULL);
+    else if (p->height == 1) rest = gpumc_gamma_lpdf(x[0], 0.01, 0.01, &rest_by, NULL, NULL) - 5;
+    else if (p->kind == GPUMC_UNIT) rest -= log(x[0]), rest_by -= 1 / x[0];
+    const double sum = gpumc_log_sum_exp(peak, rest);
+    g[0] += exp(peak - sum) * peak_by + exp(rest - sum) * rest_by;
+    return sum + gpumc_std_normal_lpdf(x[1], &g[1]);
+}
+static void check_plateaus(void)
+{
+    static const struct { plateau p; int named; } cases[] = {
+        { { GPUMC_UNBOUNDED, -14 }, 1 }, { { GPUMC_POSITIVE, -14 }, 1 }, { { GPUMC_UNIT, -14 }, 1 },
+        { { GPUMC_UNBOUNDED, -60 }, 0 }, { { GPUMC_UNBOUNDED, 0 }, 0 }, { { GPUMC_POSITIVE, 0 }, 0 },
+        { { GPUMC_POSITIVE, 1 }, 0 },
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        plateau p = cases[k].p;
+        const double init = p.kind == GPUMC_UNIT ? 0.4 : 3;
+        const gpumc_param two[] = { { .name = "level", .kind = (gpumc_kind)p.kind, .init = &init }, { .name = "z" } };
+        const gpumc_model m = { .params = two, .n_params = 2, .log_density = plateau_density, .data = &p };
+        int n_named = 0;
+        for (uint64_t seed = 1; seed <= 10; seed++) {
+            const gpumc_sample_options o = { .seed = seed, .num_samples = 200, .target_accept = 0.95 };
+            gpumc_fit fit;
+            CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+            n_named += fit.n_warnings > 0 && fit.warnings->code == GPUMC_W_IMPROPER
+                && strstr(fit.warnings->text, "nothing seems to hold level:") != NULL;
+            gpumc_free(&fit);
+        }
+        CHECK(n_named == 10 * cases[k].named, "case %d: %d of 10 named", (int)k, n_named);
+    }
+}
+
+/* Values of 1e11 by nature, beside one with two modes: no sum is loose, and nothing is improper. */
+static double in_metres(const double *x, double *g, void *data)
+{
+    const double r = x[2] * x[2] - 9;
+    double by_mean = 0;
+    (void)data;
+    const double lp = gpumc_normal_lpdf(x[0], 1.5e11, 1.5e9, &g[0], NULL, NULL)
+        + gpumc_normal_lpdf(x[1], 1e-9 * x[0], 1, &g[1], &by_mean, NULL);
+    g[0] += 1e-9 * by_mean;
+    g[2] -= 4 * r * x[2];
+    return lp - r * r;
+}
+static void check_metres(void)
+{
+    static const gpumc_param three[] = { { .name = "distance" }, { .name = "delay" }, { .name = "side" } };
+    const gpumc_model m = { .params = three, .n_params = 3, .log_density = in_metres };
+    int doubted = 0;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        const gpumc_sample_options o = { .seed = seed, .max_treedepth = 8 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK(!warning_of(&fit, GPUMC_W_IMPROPER), "%s", fit.warnings->text);
+        doubted += warning_of(&fit, GPUMC_W_RHAT) != NULL;
+        gpumc_free(&fit);
+    }
+    CHECK(doubted > 0, "no run is doubted");
+}
+
 /* A jump that gradients do not show: steps on the spring would have no end of getting shorter. */
 static double jumping(const double *x, double *g, void *data)
 {
@@ -1523,6 +1726,7 @@ int main(void)
         check_few_columns();
         check_unseen();
         check_lump();
+        check_unseen_by_trees();
         check_tails_are_no_lump();
         check_shoulder();
         check_little_learned();
@@ -1530,6 +1734,9 @@ int main(void)
         check_next_to_bounds();
         check_runs_away();
     }
+    check_images();
+    check_plateaus();
+    check_metres();
     check_stop_before_trees();
     check_exceptions();
     check_steep_starts();
