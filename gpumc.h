@@ -21933,52 +21933,55 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
 
 #define GPUMC__PLATEAU 30.0                 /* as far below the draws as this it counts */
 /* Whether the mass has no end where value i of a draw alone goes on: of a bounded value the log density of
-   its logarithm does not fall, of another that of itself by no more than log |x|. x, g: natural values. */
-static int gpumc__is_endless(const gpumc__run *r, const gpumc__placed *p, size_t i, const double *draw,
-                             double *x, double *g)
+   its logarithm does not fall, of another that of itself by no more than log |x|. lp: of the draw; x holds
+   it, g is room. */
+static int gpumc__is_endless(const gpumc__run *r, const gpumc__placed *p, size_t i, double lp, double *x,
+                             double *g)
 {
     const gpumc_param *q = p->param;
     const int is_real = q->kind == GPUMC_UNBOUNDED || q->kind == GPUMC_AFFINE;
     const double base = q->kind == GPUMC_LOWER ? q->lower : q->kind == GPUMC_UPPER ? q->upper : 0;
     const double sd = is_real ? gpumc_summarise(r->fit, i).sd : 0, least_fall = is_real ? 6.91 : 0.005;
-    const double lp = gpumc__density(r->layout, 0, draw, g);
-    memcpy(x, draw, r->layout->n_natural * sizeof *x);
-    r->fit->sampling_gradients++;
-    for (int side = q->kind == GPUMC_UNIT ? -1 : 1; side >= -1; side -= 2) {
+    const double given = x[i];
+    int ends = 1;
+    for (int side = q->kind == GPUMC_UNIT ? -1 : 1; side >= -1 && ends; side -= 2) {
         double at = GPUMC_INF, fall = 0;
         int step = 1;
         for (; step <= 2; step++) {
             const double way = side * 40.0 * step, before = at;
-            x[i] = is_real ? draw[i] + side * sd * (step == 1 ? 1e4 : 1e7)
-                           : base + (draw[i] - base) * gpumc__exp(way);
+            x[i] = is_real ? given + side * sd * (step == 1 ? 1e4 : 1e7)
+                           : base + (given - base) * gpumc__exp(way);
             at = gpumc__density(r->layout, 0, x, g) + (is_real ? 0 : way);
             r->fit->sampling_gradients++;
             fall = before - at;
             if (!(at > lp - GPUMC__PLATEAU && at < GPUMC_INF)) break;
         }
-        if (step > 2 && fall < least_fall) return 1;
+        ends = !(step > 2 && fall < least_fall);
     }
-    return 0;
+    x[i] = given;
+    return !ends;
 }
 
-/* The first value of a few, of all blocks in turn, that is endless at a draw of the first or last chain. */
+/* A value of the first few, of all blocks in turn, that is endless at a draw of the first or last chain. */
 static size_t gpumc__endless(const gpumc__run *r)
 {
     const gpumc_layout *l = r->layout;
     const gpumc_fit *f = r->fit;
     double *x = r->chains[0].work, *g = x + l->n_natural;
-    size_t n = 0;
-    for (size_t turn = 0; turn < GPUMC__LINES; turn++)
-        for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && n < GPUMC__LINES; p++) {
-            const size_t i = p->at + turn;
-            if (turn >= p->size || p->param->kind == GPUMC_INTERVAL || p->param->kind > GPUMC_AFFINE)
-                continue;
-            n++;
-            for (size_t c = 0; c < f->n_chains; c += c + 1 < f->n_chains ? f->n_chains - 1 : 1) {
-                const size_t place = c * f->draw_capacity + f->n_draws / 2;
-                if (gpumc__is_endless(r, p, i, f->draws + place * f->n_columns, x, g)) return i;
+    for (size_t c = 0; c < f->n_chains; c += c + 1 < f->n_chains ? f->n_chains - 1 : 1) {
+        const double *draw = f->draws + (c * f->draw_capacity + f->n_draws / 2) * f->n_columns;
+        const double lp = gpumc__density(l, 0, draw, g);
+        size_t n = 0;
+        r->fit->sampling_gradients++;
+        memcpy(x, draw, l->n_natural * sizeof *x);
+        for (size_t turn = 0; turn < GPUMC__LINES; turn++)
+            for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && n < GPUMC__LINES; p++) {
+                if (turn >= p->size || p->param->kind == GPUMC_INTERVAL || p->param->kind > GPUMC_AFFINE)
+                    continue;
+                n++;
+                if (gpumc__is_endless(r, p, p->at + turn, lp, x, g)) return p->at + turn;
             }
-        }
+    }
     return GPUMC__NONE;
 }
 
@@ -22325,7 +22328,8 @@ typedef struct gpumc__image { gpumc__image_map map; size_t first, second, elemen
 typedef struct gpumc__mirror {
     const gpumc__run *run;
     size_t n, column[GPUMC__WATCHED];                      /* what tells whether a point is where draws are */
-    double low[GPUMC__WATCHED], high[GPUMC__WATCHED], *x, *g;
+    double low[GPUMC__WATCHED], high[GPUMC__WATCHED];
+    double *x, *g, lp[GPUMC__LINE_DRAWS + 1];              /* of the draws of all turns, NaN: not asked yet */
 } gpumc__mirror;
 
 static int gpumc__can_turn(const gpumc__placed *p)
@@ -22366,8 +22370,8 @@ static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, co
     return 0;
 }
 
-/* p(image) / p(draw) at the first draw, 0 where draws are, too. */
-static double gpumc__image_ratio(const gpumc__mirror *m, const gpumc__image *image, size_t turn)
+/* p(image) / p(draw) at the draw of that turn, 0 where draws are, too. */
+static double gpumc__image_ratio(gpumc__mirror *m, const gpumc__image *image, size_t turn)
 {
     gpumc_fit *f = m->run->fit;
     const size_t place = turn % f->n_chains * f->draw_capacity + turn * 37 % f->n_draws;
@@ -22376,8 +22380,11 @@ static double gpumc__image_ratio(const gpumc__mirror *m, const gpumc__image *ima
     const double there = gpumc__density(m->run->layout, 0, m->x, m->g);
     f->sampling_gradients++;
     if (!(there > -GPUMC_INF && there < GPUMC_INF)) return 0;
-    f->sampling_gradients++;
-    return gpumc__exp(fmin(there - gpumc__density(m->run->layout, 0, draw, m->g), 50));
+    if (gpumc__is_nan(m->lp[turn])) {
+        m->lp[turn] = gpumc__density(m->run->layout, 0, draw, m->g);
+        f->sampling_gradients++;
+    }
+    return gpumc__exp(fmin(there - m->lp[turn], 50));
 }
 
 static size_t gpumc__add_image(gpumc__image *images, size_t n, int condition, gpumc__image_map map,
@@ -22441,7 +22448,8 @@ static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const gpumc_layout *l = r->layout;
-    gpumc__mirror m = { r, 0, { 0 }, { 0 }, { 0 }, r->chains[0].work, r->chains[0].work + l->n_natural };
+    double *work = r->chains[0].work;
+    gpumc__mirror m = { r, 0, { 0 }, { 0 }, { 0 }, work, work + l->n_natural, { 0 } };
     gpumc__image images[GPUMC__IMAGES], found = { GPUMC__TURN, 0, 0, 0 };
     double most = 0.01;
     char what[140], number[GPUMC__CELL];
@@ -22451,6 +22459,7 @@ static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
             gpumc__reach_of(f, p->at + turn, p, &m.low[m.n], &m.high[m.n]);
             m.column[m.n++] = p->at + turn;
         }
+    for (size_t turn = 0; turn <= GPUMC__LINE_DRAWS; turn++) m.lp[turn] = GPUMC_NAN;
     const size_t n = gpumc__list_images(l, images);
     for (size_t k = 0; k < n; k++) {
         double mean = 0;

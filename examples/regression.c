@@ -16,7 +16,7 @@
    water boils at 200 F: pressure 23.39 inches, 90 % between 23.22 and 23.55
    water boils at 210 F: pressure 28.72 inches, 90 % between 28.51 and 28.93
    elpd_loo 0.4, standard error 8.7, largest Pareto k 0.26
-   regression: 4 chains x 1000 draws after 200 of warm-up, 0.02 s
+   regression: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
    step size 0.767, low-rank metric, 0 divergences
    sampler MAMS: the metric fits: variance to metric 1.19, E-BFMI 1.07, trees span 3.3
                mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
@@ -25,7 +25,7 @@
    sigma    0.13850    0.00058    0.03967    0.08620    0.13141    0.21066      5286      2750   1.001
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=15393 divergences=0 warmup_s=0.0032 sampling_s=0.0073
+   gradients=15412 divergences=0 warmup_s=0.0032 sampling_s=0.0073
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
