@@ -149,13 +149,14 @@
               slow energies, divergences or long trees, as it says when a region is missed: 7 to 15 gradients.
      Where the draws of HMC or MAMS diverged, show chains that were held at a point, hardly entered a lump of
      the posterior or mixed slowly (500 draws and more), or the density has mass far from all of them, NUTS
-     draws all of it again, unless an on_draw has seen the draws: noise of single runs falls, but runs that
-     look well are kept, and paths seldom enter what is narrow: where the scale of data nears 0 the last
-     percent of its tail may be missing, and with it a tenth of its sd; and so may a lump apart, or the long
-     tail, as Student's, of one of very many values. Where that counts, ask for NUTS and a target_accept of
-     0.99. fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS,
-     _MAMS, _HMC) forces one. Where memory counts use thin. A smoother or cheaper density may lead HMC and
-     MAMS: see guide in gpumc_model.
+     draws all of it again, unless an on_draw has seen the draws; so does NUTS itself, in shorter steps, where
+     up to 3 % of its draws diverged. Warnings are those of the last draws. Noise of single runs falls, but
+     runs that look well are kept, and paths seldom enter what is narrow: where the scale of data nears 0 the
+     last percents of its tail may be missing, and with them a tenth of its sd; and so may a lump apart, or
+     the long tail, as Student's, of one of very many values. Where that counts, ask for NUTS and a
+     target_accept of 0.99. fit.sampler and the summary say what was chosen and why; options.sampler
+     (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where memory counts use thin. A smoother or cheaper density
+     may lead HMC and MAMS: see guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk, ess_tail (how many
@@ -15723,8 +15724,9 @@ static void gpumc__adapt_again(gpumc_adapt *a, gpumc_nuts *const *chains, size_t
                                const char *finding)
 {
     const int diverged = strcmp(finding, "DIVERGENT") == 0;
-    snprintf(a->reason, sizeof a->reason, "by %s there was GPUMC_W_%s, so again by trees%s",
-             gpumc__sampler_names[a->sampler], finding, diverged ? " in shorter steps" : "");
+    snprintf(a->reason, sizeof a->reason, "by %s there was GPUMC_W_%s, so again%s%s",
+             gpumc__sampler_names[a->sampler], finding,
+             a->sampler == GPUMC_SAMPLER_NUTS ? "" : " by trees", diverged ? " in shorter steps" : "");
     if (diverged) a->options.target_accept = gpumc__target_again(a->options.target_accept);
     gpumc__adapt_trees(a, chains);
     memset(a->trials, 0, a->n_chains * sizeof *a->trials);
@@ -22852,14 +22854,15 @@ static int gpumc__sample_anew(gpumc__run *r, double share)
 
 /* The warning that has trees draw again what paths drew, or NULL: paths that were chosen, not asked for. Held
    or diverging chains miss or overrate a narrow region that trees enter and leave; slow ones do better by
-   trees, unless they are so far apart that they are in different modes. What a callback has seen stands. */
-static const char *gpumc__paths_fail(const gpumc__run *r)
+   trees, unless they are so far apart that they are in different modes. Trees themselves draw again, in
+   shorter steps, where few of their draws diverge. What a callback has seen stands. */
+static const char *gpumc__calls_for_trees(const gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;
     const gpumc_warning *held = NULL, *slow = NULL;
     int apart = f->n_draws < 500;
-    if (r->again || f->sampler == GPUMC_SAMPLER_NUTS || f->options.sampler != GPUMC_SAMPLER_AUTO
-        || r->n_iterations[1] == 0 || f->options.on_draw) return NULL;
+    if (r->again || f->options.sampler != GPUMC_SAMPLER_AUTO || r->n_iterations[1] == 0 || f->options.on_draw)
+        return NULL;
     for (size_t i = 0; i < f->n_warnings; i++) {
         const gpumc_warning *w = &f->warnings[i];
         if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK || w->code == GPUMC_W_DIVERGENT
@@ -22868,6 +22871,8 @@ static const char *gpumc__paths_fail(const gpumc__run *r)
         apart |= w->code == GPUMC_W_RHAT && w->value > 1.4;
     }
     if (!held && !apart) held = slow;
+    const int few = (double)f->n_divergent < 0.03 * (double)(f->n_draws * f->n_chains);
+    if (f->sampler == GPUMC_SAMPLER_NUTS && !(held && held->code == GPUMC_W_DIVERGENT && few)) return NULL;
     return held ? gpumc__warning_names[held->code] : NULL;
 }
 
@@ -22926,7 +22931,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     int whole;
     while ((whole = gpumc__look_back(r, finished)) && finished) {
         const double share = gpumc__fell_short(r);
-        const char *finding = gpumc__paths_fail(r);
+        const char *finding = gpumc__calls_for_trees(r);
         if (!(share < 0) && !finding) break;
         if (gpumc__stops(r)) {
             /* all draws are made: they are the result, unless the run can go on as if it had not stopped */

@@ -726,6 +726,50 @@ static int draw_seen(size_t chain, size_t draw, const double *values, const gpum
     ++*(size_t *)user;
     return 0;
 }
+/* A mild funnel, of which few draws of trees diverge: they draw again in shorter steps and are right, but not where
+   NUTS is asked for or a callback has seen the draws. */
+static double mild_funnel(const double *x, double *g, void *data)
+{
+    double lp = gpumc_std_normal_lpdf(x[0], &g[0]), by_scale = 0;
+    const double scale = exp(x[0] / 2);
+    (void)data;
+    for (int i = 1; i < 4; i++) lp += gpumc_normal_lpdf(x[i], 0, scale, &g[i], NULL, &by_scale);
+    g[0] += by_scale * scale / 2;
+    return lp;
+}
+static void check_few_divergences(void)
+{
+    static const char reason[] = "by NUTS there was GPUMC_W_DIVERGENT, so again in shorter steps";
+    static const gpumc_param four = { .name = "x", .size = 4 };
+    const gpumc_model m = { .name = "funnel", .params = &four, .n_params = 1, .log_density = mild_funnel };
+    int again = 0, well = 0, warned = 0;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        size_t n_seen = 0;
+        gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const int is_again = strcmp(fit.sampler_reason, reason) == 0;
+        const gpumc_series s = gpumc_fit_series(&fit, 0);
+        const double sd = gpumc_sd(s).value, error = gpumc_mcse_sd(s).value;
+        CHECK(!is_again || fabs(fit.options.target_accept - 0.95) < 1e-9, "%g", fit.options.target_accept);
+        if (is_again && fit.n_warnings == 0) {
+            CHECK(fabs(sd - 1) < 4.5 * error, "seed %d: sd %g, error %g", (int)seed, sd, error);
+            well++;
+        }
+        gpumc_free(&fit);
+        again += is_again;
+        if (!is_again) continue;
+        if (seed % 2) o.sampler = GPUMC_SAMPLER_NUTS;
+        else { o.on_draw = draw_seen; o.draw_user = &n_seen; }
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && !strstr(fit.sampler_reason, "again"), "%s",
+              fit.sampler_reason);
+        warned += warning_of(&fit, GPUMC_W_DIVERGENT) != NULL;
+        gpumc_free(&fit);
+    }
+    printf("few divergences: %d of 30 again, %d without a word, %d warned if asked for\n", again, well, warned);
+    CHECK(again >= 4 && well >= again / 2 && warned >= again / 2, "%d again, %d well, %d warned", again, well, warned);
+}
+
 static void check_lump(void)
 {
     static const gpumc_param ten = { .name = "x", .size = 10 };
@@ -1734,6 +1778,7 @@ int main(void)
         check_next_to_bounds();
         check_runs_away();
     }
+    check_few_divergences();
     check_images();
     check_plateaus();
     check_metres();
