@@ -57,7 +57,7 @@
        chain rule are the library's: do not add them.
      - grad arrives zeroed; ADD the partial derivatives. Every density of the library returns its normalised
        log density and adds its derivatives to the pointers it is given; NULL means: this one is a constant.
-     - NaN or -infinity rejects the point. It is called from several threads at once, with the same data:
+     - NaN or an infinity rejects the point. It is called from several threads at once, with the same data:
        memory that it writes to, as the work of gpumc_glm_eval, must be the call's own. Like all callbacks it
        must come back, by no C++ exception and no longjmp.
      - A struct of doubles laid over x and grad gives the values names: see examples/eight_schools.c.
@@ -73,15 +73,16 @@
        { .name = "theta", .size = 8, .location = "mu", .scale = "tau" }      hierarchical, in natural form
      What the density says nothing of is uniform within its bounds; without two bounds it needs a prior.
 
-   HIERARCHIES  Elements that spread around a location with a scale should say so. The density stays the
-     natural one; the sampler's coordinates move between centred and non-centred, element by element, as
-     warm-up learns how much and what the data say about each. A location may be one value, an element of
-     another block (location_index), the element before (walk_dim: random walks, which start at the location,
-     or without one anywhere; with .walk_coefficient = "phi" stationary series about it, AR(1)), and may have
-     group covariates added; scales likewise (scale_index).
+   HIERARCHIES  Elements that spread around a location with a scale should say so, if only about so. The
+     density stays the natural one; the sampler's coordinates move between centred and non-centred, element by
+     element, as warm-up learns how much and what the data say about each. A location may be one value, an
+     element of another block (location_index), the element before (walk_dim: random walks, which start at the
+     location, or without one anywhere; with .walk_coefficient = "phi" stationary series about it, AR(1)), and
+     may have group covariates added; scales likewise (scale_index).
      Location and scale stand earlier in the list, and the scale has a kind that keeps it positive; the block
-     itself is real (GPUMC_UNBOUNDED): model the logarithm of what is positive. .centring forces a form, and
-     GPUMC_CENTRED that of a location that belongs to no hierarchy itself.
+     itself is real (GPUMC_UNBOUNDED): model the logarithm w of what is positive, whose density is that of
+     exp(w) and, in logarithms, w more. .centring forces a form, and GPUMC_CENTRED that of a location that
+     belongs to no hierarchy itself.
      Blocks of one size may be known to data together, as intercepts and slopes of a covariate far from 0 are:
      warm-up finds out, and gives every group coordinates of its own.
      Correlated blocks of one size (intercepts, slopes): K blocks name an earlier K x K block, .factor = "L",
@@ -90,7 +91,8 @@
      gpumc_lkj_corr_cholesky_lpdf: eta 1 has all correlations alike (that of two uniform), a larger one
      smaller ones. A density that does not depend on what blocks name so is refused.
      Chains that would start far from the posterior climb to it first, except what has an init: blocks whose
-     prior lies far from (-2, 2) in free coordinates are better off with one, their elements included.
+     prior lies far from (-2, 2) in free coordinates are better off with one, their elements included, or
+     with units (GPUMC_AFFINE).
 
    HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
      callback. Say what the parameters are (params as above), where they come from (priors by family, the
@@ -2085,7 +2087,7 @@ typedef struct gpumc_model {
     const char *name;
     const gpumc_param *params;
     size_t n_params;
-    /* log density at natural values x; adds its gradient to grad, which arrives zeroed. NaN or -infinity
+    /* log density at natural values x; adds its gradient to grad, which arrives zeroed. NaN or an infinity
        rejects the point. Called from several threads at once, it must depend on x and data alone. */
     double (*log_density)(const double *x, double *grad, void *data);
     /* In place of log_density, which goes first: n points one after the other; adds to n gradients, zeroed,
@@ -2569,10 +2571,11 @@ extern const gpumc__device *gpumc__cuda_device(void);
        GPUMC_POSITIVE, _LOWER    lower + exp                      sampled as log_NAME
        GPUMC_UNIT, _INTERVAL     lower + width logistic, or       sampled as logit_NAME
                                  lower + width Phi, if asked for  sampled as probit_NAME
-   Location, scale and population are then those of log_NAME and so on, and the values NAME are generated
-   quantities. Rows may take both. A block between bounds with GPUMC_LINK_IDENTITY is sampled centred, which
-   wants a population on these bounds. Other kinds, as ordered cutpoints or a simplex, have no families here:
-   models with them want a density of their own.
+   Location, scale and population are then those of log_NAME and so on, which is also the name that further
+   blocks give as their location; the values NAME are generated quantities. Rows may take both. A block
+   between bounds with GPUMC_LINK_IDENTITY is sampled centred, which wants a population on these bounds. Other
+   kinds, as ordered cutpoints or a simplex, have no families here: models with them want a density of their
+   own.
 
    Blocks that name a factor L are correlated, normal populations, 16 at most, behind a link or not; the
    matrix L L' is a generated quantity, corr_L. */
@@ -2806,7 +2809,8 @@ typedef struct gpumc_progress {
 } gpumc_progress;
 
 typedef struct gpumc_stop_flag { volatile int requested; } gpumc_stop_flag;
-GPUMC_API void gpumc_stop(gpumc_stop_flag *flag);      /* safe in a signal handler and from any thread */
+/* Safe in a signal handler and from any thread. The flag stays up: take it down (requested = 0) to go on. */
+GPUMC_API void gpumc_stop(gpumc_stop_flag *flag);
 
 typedef struct gpumc_sample_options {
     int num_chains;           /* 0: 4 */
