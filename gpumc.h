@@ -17226,9 +17226,11 @@ static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, siz
 /* What helps where a region is hard to enter. */
 static const char *gpumc__hard_region(const gpumc_fit *fit)
 {
-    int declared = 0;
+    int declared = 0, several = 0;
     for (size_t k = 0; fit->centring && k < fit->n_free; k++) declared |= fit->centring[k] < 1;
-    return declared ? "check priors and scales, centre covariates"
+    for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
+        several |= !b->is_output && b->size > 1;
+    return declared || !several ? "check priors and scales, centre covariates"
         : "check priors and scales, centre covariates, declare location and scale of hierarchies";
 }
 

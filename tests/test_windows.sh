@@ -10,7 +10,7 @@ have $cross || { skip "no $cross: Windows"; finish; }
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 printf '#include <windows.h>\n#define GPUMC_IMPLEMENTATION\n#include "%s/gpumc.h"\n' "${PWD%/*}" >"$scratch/all.c"
 cp "$scratch/all.c" "$scratch/all.cc"
-check '-std=c99' $cross -std=c99 -O1 $warnings -c "$scratch/all.c" -o "$scratch/gpumc.o"
+check '-std=c99' $cross -std=c99 -O${LONG:-0} $warnings -c "$scratch/all.c" -o "$scratch/gpumc.o"
 printf '#include "gpumc.h"\nint main(void) { return gpumc_exp(0) != 1; }\n' >"$scratch/main.c"
 check 'a program' $cross -std=c99 -I.. "$scratch/main.c" "$scratch/gpumc.o" -o "$scratch/main.exe" -pthread
 check '-std=c17' $cross -std=c17 -fsyntax-only $warnings "$scratch/all.c"
