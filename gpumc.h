@@ -22326,7 +22326,7 @@ static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
    Where a model does not tell a sign, a direction or a label, chains see one of the modes and agree. Maps of
    natural values that keep volumes show the others: the mean over draws of p(image) / p(draw) is the mass of
    the image in units of that of the draws, if no draw is there. */
-enum { GPUMC__IMAGES = 64, GPUMC__WATCHED = 64 };
+enum { GPUMC__IMAGES = 96, GPUMC__EXCHANGED = 8, GPUMC__WATCHED = 64 };
 typedef enum gpumc__image_map {
     GPUMC__TURN, GPUMC__TURN_BLOCKS,       /* another sign, or the same distance from the other bound */
     GPUMC__SWAP, GPUMC__SWAP_ALL,          /* of an element and the next, in all blocks of that size */
@@ -22404,31 +22404,47 @@ static size_t gpumc__add_image(gpumc__image *images, size_t n, int condition, gp
     return n + 1;
 }
 
-/* The images of a model: of one block and of two, of their elements one by one. */
+/* Whether two blocks may change places. */
+static int gpumc__is_like(const gpumc__placed *p, const gpumc__placed *q)
+{
+    return gpumc__can_swap(p) && p->size == q->size && p->param->kind == q->param->kind
+        && p->param->lower == q->param->lower && p->param->upper == q->param->upper;
+}
+/* How many blocks may exchange elements as this one; 0 where an earlier one stands for all. */
+static int gpumc__count_like(const gpumc_layout *l, const gpumc__placed *p)
+{
+    int n = 0;
+    for (const gpumc__placed *q = l->parts; q < l->parts + l->n_parts; q++) {
+        const int is_like = q->size == p->size && gpumc__can_swap(q);
+        if (is_like && q < p) return 0;
+        n += is_like;
+    }
+    return n;
+}
+
+/* The images of a model: of one block, of two, of their elements one by one. */
 static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
 {
+    const size_t n_blocks = gpumc__smaller(l->n_parts, 8);
     size_t n = 0;
-    for (size_t a = 0; a < gpumc__smaller(l->n_parts, 8); a++) {
-        const gpumc__placed *p = &l->parts[a];
-        const int turns = gpumc__can_turn(p), swaps = gpumc__can_swap(p);
-        int like = 0;
-        for (size_t b = 0; b < l->n_parts; b++)
-            like += l->parts[b].size == p->size && gpumc__can_swap(&l->parts[b]);
-        for (size_t b = a; b < gpumc__smaller(l->n_parts, 8); b++) {
-            const gpumc_param *q = l->parts[b].param;
-            const int both = turns && gpumc__can_turn(&l->parts[b]);
-            const int is_like = b > a && swaps && l->parts[b].size == p->size && q->kind == p->param->kind
-                && q->lower == p->param->lower && q->upper == p->param->upper;
-            n = gpumc__add_image(images, n, both, GPUMC__TURN_BLOCKS, a, b, 0);
-            n = gpumc__add_image(images, n, is_like, GPUMC__SWAP_BLOCKS, a, b, 0);
+    for (size_t a = 0; a < n_blocks; a++)
+        n = gpumc__add_image(images, n, gpumc__can_turn(&l->parts[a]), GPUMC__TURN_BLOCKS, a, a, 0);
+    for (size_t a = 0; a < n_blocks; a++)
+        for (size_t b = a + 1; b < n_blocks; b++) {
+            const gpumc__placed *p = &l->parts[a], *q = &l->parts[b];
+            const int turn = gpumc__can_turn(p) && gpumc__can_turn(q);
+            n = gpumc__add_image(images, n, turn, GPUMC__TURN_BLOCKS, a, b, 0);
+            n = gpumc__add_image(images, n, gpumc__is_like(p, q), GPUMC__SWAP_BLOCKS, a, b, 0);
         }
-        for (size_t i = 0; i < gpumc__smaller(p->size, 8); i++) {
-            const int last = i + 1 == p->size;
-            n = gpumc__add_image(images, n, turns && p->size > 1, GPUMC__TURN, a, a, i);
-            n = gpumc__add_image(images, n, swaps && !last, GPUMC__SWAP, a, a, i);
-            n = gpumc__add_image(images, n, swaps && !last && like > 1, GPUMC__SWAP_ALL, a, a, i);
+    for (size_t i = 0; i < GPUMC__EXCHANGED; i++)
+        for (size_t a = 0; a < n_blocks; a++) {
+            const gpumc__placed *p = &l->parts[a];
+            const int swap = i + 1 < p->size && gpumc__can_swap(p);
+            const int turn = i < p->size && p->size > 1 && gpumc__can_turn(p);
+            n = gpumc__add_image(images, n, swap && gpumc__count_like(l, p) > 1, GPUMC__SWAP_ALL, a, a, i);
+            n = gpumc__add_image(images, n, swap, GPUMC__SWAP, a, a, i);
+            n = gpumc__add_image(images, n, turn, GPUMC__TURN, a, a, i);
         }
-    }
     return n;
 }
 
@@ -22461,11 +22477,11 @@ static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
     gpumc__image images[GPUMC__IMAGES], found = { GPUMC__TURN, 0, 0, 0 };
     double most = 0.01;
     char what[140], number[GPUMC__CELL];
-    for (size_t turn = 0; turn < GPUMC__WATCHED; turn++)
+    for (size_t i = 0; i <= GPUMC__EXCHANGED; i++)
         for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && m.n < GPUMC__WATCHED; p++) {
-            if (turn >= p->size || turn >= 9) continue;
-            gpumc__reach_of(f, p->at + turn, p, &m.low[m.n], &m.high[m.n]);
-            m.column[m.n++] = p->at + turn;
+            if (i >= p->size) continue;
+            gpumc__reach_of(f, p->at + i, p, &m.low[m.n], &m.high[m.n]);
+            m.column[m.n++] = p->at + i;
         }
     for (size_t turn = 0; turn <= GPUMC__LINE_DRAWS; turn++) m.lp[turn] = GPUMC_NAN;
     const size_t n = gpumc__list_images(l, images);
@@ -22509,6 +22525,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     size_t found = GPUMC__NONE, tail = GPUMC__NONE;
     char name[64], number[GPUMC__CELL];
     r->mirrored = 0;
+    if (!r->again) r->unseen.share = 0;
     if (f->n_draws * f->n_chains < 400) return GPUMC_OK;
     gpumc__lines_begin(&all, r);
     for (size_t k = 0; k < all.n + GPUMC__RAYS; k++) {
@@ -22521,9 +22538,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
         if (4 * all.slow > 3 * GPUMC__LINE_DRAWS) tail = k;
     }
     f->sampling_gradients += all.calls;
-    if (found == GPUMC__NONE && r->unseen.share > 0) {
-        const double seen = gpumc__share_seen(r);
-        if (seen > 0.4 * r->unseen.share) return GPUMC_OK;
+    if (found == GPUMC__NONE && r->unseen.share > 0 && gpumc__share_seen(r) < 0.4 * r->unseen.share) {
         gpumc_column_name(f, r->unseen.column[0], name, sizeof name);
         return gpumc__warn(f, GPUMC_W_UNSEEN, 0, r->unseen.share, "HMC had no draws where about %s %% of the "
                            "mass is, far from all of them %s%s; trees drew again and have too few there: "
