@@ -767,7 +767,7 @@ static void check_few_divergences(void)
         gpumc_free(&fit);
     }
     printf("few divergences: %d of 30 again, %d without a word, %d warned if asked for\n", again, well, warned);
-    CHECK(again >= 4 && well >= again / 2 && warned >= again / 2, "%d again, %d well, %d warned", again, well, warned);
+    CHECK(again >= 4 && 2 * well >= again && 2 * warned >= again, "%d again, %d well, %d not", again, well, warned);
 }
 
 static void check_lump(void)
@@ -1003,7 +1003,7 @@ static double square_known(const double *x, double *g, void *data)
     double lp = -2 * r * r;
     (void)data;
     g[0] -= 8 * r * x[0];
-    for (int i = 1; i < 4; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+    for (int i = 1; i < 20; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
     return lp;
 }
 static double sum_and_product(const double *x, double *g, void *data)
@@ -1055,7 +1055,7 @@ static double far_from_0(const double *x, double *g, void *data)
 }
 static void check_images(void)
 {
-    static const gpumc_param v[] = { { .name = "v" }, { .name = "w", .size = 3 } }, two = { .name = "x", .size = 2 };
+    static const gpumc_param v[] = { { .name = "v" }, { .name = "w", .size = 19 } }, two = { .name = "x", .size = 2 };
     static const gpumc_param rates[] = { { .name = "a", .kind = GPUMC_POSITIVE },
                                          { .name = "b", .kind = GPUMC_POSITIVE } };
     static const gpumc_param tilt = { .name = "tilt", .kind = GPUMC_INTERVAL, .lower = 0, .upper = GPUMC_PI };
@@ -1086,6 +1086,7 @@ static void check_images(void)
             n_apart += apart;
             n_named += apart && w && strstr(w->text, cases[k].named) && w->value > 0.3 && w->value < 0.7;
             n_false += !apart && w;
+            CHECK(!strstr(fit.sampler_reason, "UNSEEN"), "by trees, which are no help: %s", fit.sampler_reason);
             gpumc_free(&fit);
         }
         printf("images, case %d: %d of %d runs in one mode, %d named\n", (int)k, n_apart, (int)seeds, n_named);
@@ -1147,8 +1148,22 @@ static double in_metres(const double *x, double *g, void *data)
     g[2] -= 4 * r * x[2];
     return lp - r * r;
 }
+static double wide_pair(const double *x, double *g, void *data)
+{
+    const double a = 1e-9 * x[0], c = (x[1] - 0.5 * a) / 0.75;      /* correlated by 1/2 */
+    (void)data;
+    g[0] -= 1e-9 * (a - 0.5 * c);
+    g[1] -= c;
+    return -0.5 * (a * a + 0.75 * c * c);
+}
 static void check_metres(void)
 {
+    static const gpumc_param pair = { .name = "x", .size = 2 };
+    const gpumc_model wide_model = { .params = &pair, .n_params = 1, .log_density = wide_pair };
+    const gpumc_sample_options once = { .num_samples = 200 };
+    gpumc_fit wide_fit;
+    CHECK(gpumc_sample(&wide_model, &once, &wide_fit) == GPUMC_OK, "%s", wide_fit.message);
+    gpumc_free(&wide_fit);
     static const gpumc_param three[] = { { .name = "distance" }, { .name = "delay" }, { .name = "side" } };
     const gpumc_model m = { .params = three, .n_params = 3, .log_density = in_metres };
     int doubted = 0;
