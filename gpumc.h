@@ -21952,6 +21952,7 @@ static int gpumc__is_endless(const gpumc__run *r, const gpumc__placed *p, size_t
     const double sd = is_real ? gpumc_summarise(r->fit, i).sd : 0, least_fall = is_real ? 6.91 : 0.005;
     const double given = x[i];
     int ends = 1;
+    if (is_real ? !(sd > 0) : given == base) return 0;
     for (int side = q->kind == GPUMC_UNIT ? -1 : 1; side >= -1 && ends; side -= 2) {
         double at = GPUMC_INF, fall = 0;
         int step = 1;

@@ -1136,6 +1136,20 @@ static void check_plateaus(void)
     }
 }
 
+/* Where chains never move there is no spread to go out by. */
+static double unit_normal(const double *x, double *g, void *data)
+{ return (void)data, gpumc_std_normal_lpdf(x[0], &g[0]); }
+static void check_standstill(void)
+{
+    static const gpumc_param x = { .name = "x" };
+    const gpumc_model m = { .params = &x, .n_params = 1, .log_density = unit_normal };
+    const gpumc_sample_options o = { .num_warmup = -1, .step_size = 1e6, .num_chains = 1 };
+    gpumc_fit fit;
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && gpumc_summarise(&fit, 0).sd == 0, "%s", fit.message);
+    CHECK(fit.n_warnings > 0 && !warning_of(&fit, GPUMC_W_IMPROPER), "%s", fit.n_warnings ? fit.warnings->text : "-");
+    gpumc_free(&fit);
+}
+
 /* Values of 1e11 by nature, beside one with two modes: no sum is loose, and nothing is improper. */
 static double in_metres(const double *x, double *g, void *data)
 {
@@ -1797,6 +1811,7 @@ int main(void)
         check_next_to_bounds();
         check_runs_away();
     }
+    check_standstill();
     check_images();
     check_stop_before_trees();
     check_exceptions();
