@@ -5409,6 +5409,12 @@ GPUMC_API void gpumc_multi_normal_variance(const double *mu, const double *S, si
         variance[i] = gpumc__valid(S[i * n + i] > 0 && mu[i] == mu[i], S[i * n + i]);
 }
 static const double gpumc__sum_tolerance = 1e-8;
+static int gpumc__is_simplex(const double *x, size_t K)
+{
+    int inside = gpumc_fabs(gpumc__sum(x, K) - 1) <= gpumc__sum_tolerance;
+    for (size_t k = 0; k < K; k++) inside &= x[k] >= 0;
+    return inside;
+}
 
 /* The sum of alpha, NaN if any of them is not positive and finite. */
 static double gpumc__concentration(const double *alpha, size_t K)
@@ -5424,11 +5430,9 @@ GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size
                                       double *dx, double *dalpha)
 {
     const double total = gpumc__concentration(alpha, K), sum_x = gpumc__sum(x, K);
-    int inside = gpumc_fabs(sum_x - 1) <= gpumc__sum_tolerance;                 /* the simplex */
     double sum = 0, before = 0;
-    for (size_t k = 0; k < K; k++) inside &= x[k] >= 0;
     if (total != total || sum_x != sum_x) return GPUMC_NAN;
-    if (!inside) return -GPUMC_INF;
+    if (!gpumc__is_simplex(x, K)) return -GPUMC_INF;
     for (size_t k = 0; k < K; before += alpha[k], k++) {
         const double a = alpha[k], log_x = gpumc__log(x[k]);
         sum += gpumc__times_log(a - 1, log_x) - (k > 0 ? gpumc__lbeta(before, a) : 0);
@@ -5457,18 +5461,12 @@ GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *v
     for (size_t k = 0; k < K; k++) variance[k] = alpha[k] / total * (1 - alpha[k] / total) / (total + 1);
 }
 
-static int gpumc__is_simplex(double n, const double *p, size_t K)
-{
-    int inside = gpumc__is_trials(n) && gpumc_fabs(gpumc__sum(p, K) - 1) <= gpumc__sum_tolerance;
-    for (size_t k = 0; k < K; k++) inside &= p[k] >= 0;
-    return inside;
-}
 /* Counts of independent Poisson laws of mean n p_k, given their sum. */
 GPUMC_API double gpumc_multinomial_lpmf(const double *y, const double *p, size_t K, double *dp)
 {
     const double n = gpumc__sum(y, K);
     double value = n * (gpumc__sum(p, K) - 1) - (n > 0 ? gpumc__poisson_log_mass(n, n) : 0);
-    if (n != n || !gpumc__is_simplex(0, p, K)) return GPUMC_NAN;
+    if (n != n || !gpumc__is_simplex(p, K)) return GPUMC_NAN;
     for (size_t k = 0; k < K; k++) {
         value += gpumc__poisson_log_mass(y[k], n * p[k]);
         gpumc__add_at(dp, k, gpumc__times_log(y[k], 1 / p[k]));
@@ -5477,19 +5475,19 @@ GPUMC_API double gpumc_multinomial_lpmf(const double *y, const double *p, size_t
 }
 GPUMC_API void gpumc_multinomial_rng(gpumc_rng *rng, double n, const double *p, size_t K, double *y)
 {
-    const int valid = gpumc__is_simplex(n, p, K);
+    const int valid = gpumc__is_trials(n) && gpumc__is_simplex(p, K);
     double left = valid ? n : GPUMC_NAN, rest = 1;
     for (size_t k = 0; k < K; rest -= p[k], left -= y[k], k++)
         y[k] = k + 1 == K || p[k] >= rest ? left : gpumc__rng_binomial(rng, left, p[k] / rest);
 }
 GPUMC_API void gpumc_multinomial_mean(double n, const double *p, size_t K, double *mean)
 {
-    const int valid = gpumc__is_simplex(n, p, K);
+    const int valid = gpumc__is_trials(n) && gpumc__is_simplex(p, K);
     for (size_t k = 0; k < K; k++) mean[k] = gpumc__valid(valid, n * p[k]);
 }
 GPUMC_API void gpumc_multinomial_variance(double n, const double *p, size_t K, double *variance)
 {
-    const int valid = gpumc__is_simplex(n, p, K);
+    const int valid = gpumc__is_trials(n) && gpumc__is_simplex(p, K);
     for (size_t k = 0; k < K; k++) variance[k] = gpumc__valid(valid, n * p[k] * (1 - p[k]));
 }
 /* lkj_corr_cholesky: row i >= 1 is a point in the unit ball of i dimensions, uniform in direction, with
