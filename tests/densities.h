@@ -139,4 +139,17 @@ static inline double metric_mixing(const gpumc_metric *m, size_t i, size_t j)
                 return m->blocks[(k * (k + 1) / 2 + l) * n + (i - m->members[k])];
     return i == j;
 }
+
+/* 97 % of the mass of x[0] > 0 in a bulk about 3, 3 % in a long tail; the others are N(0, 1). */
+static inline double long_tailed(const double *x, double *g, int n)
+{
+    double bulk = 0, tail = 0;
+    const double a = log(0.97) + gpumc_gamma_lpdf(x[0], 60, 20, &bulk, NULL, NULL);
+    const double b = log(0.03) + gpumc_exponential_lpdf(x[0], 0.1, &tail, NULL), sum = gpumc_log_sum_exp(a, b);
+    double lp = sum;
+    g[0] += exp(a - sum) * bulk + exp(b - sum) * tail;
+    for (int i = 1; i < n; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+    return lp;
+}
+
 #endif
