@@ -926,8 +926,8 @@ static void check_vector_edges(void)
     CHECK(gpumc_lkj_corr_cholesky_lpdf(singular, 2, 1, NULL, NULL) == -INFINITY, "rows not of length 1");
     CHECK(isnan(gpumc_lkj_corr_cholesky_lpdf(L, 2, 0, NULL, NULL)), "eta 0");
     CHECK(gpumc_lkj_corr_cholesky_lpdf(L, 1, 1, NULL, NULL) == 0, "the 1 x 1 factor");
-    CHECK(isnan(gpumc_von_mises_lpdf(1, 0, -1, NULL, NULL, NULL)) && isnan(gpumc_von_mises_lpdf(NAN, 0, 1, NULL, NULL, NULL))
-          && isnan(gpumc_von_mises_rng(&rng, 0, -1)), "von_mises of kappa -1");
+    CHECK(isnan(gpumc_von_mises_lpdf(1, 0, -1, NULL, NULL, NULL)) && isnan(gpumc_von_mises_rng(&rng, 0, -1))
+          && isnan(gpumc_von_mises_lpdf(NAN, 0, 1, NULL, NULL, NULL)), "von_mises of kappa -1, of NaN");
     CHECK(gpumc_multinomial_lpmf(two, on, 2, NULL) == -INFINITY, "counts of 1/2");
     CHECK(gpumc_multinomial_lpmf(on, on, 2, NULL) == 0 && gpumc_multinomial_lpmf(wrong, on, 2, NULL) == -INFINITY,
           "a share of 0");
@@ -967,6 +967,9 @@ static void check_far_out(void)
         { "log(0 - 0)", exp(gpumc_log_diff_exp(-INFINITY, -INFINITY)), 0, 0 },
         { "log(1 - 1)", exp(gpumc_log_diff_exp(2, 2)), 0, 0 },
         { "log(e - 0)", gpumc_log_diff_exp(1, -INFINITY), 1, 1e-15 },
+        { "a slow exponential's lower tail",
+          gpumc_exp_mod_normal_lcdf(0.5, 0.7, 1.3, 1e-8, NULL, NULL, NULL, NULL), -19.276934184791224, 1e-14 },
+        { "most of a beta-binomial law", gpumc_beta_binomial_lcdf(0, 2, 0.14, 826, NULL, NULL), -0.00033874941399487348, 1e-13 },
         { "gamma at the smallest number", gpumc_gamma_lpdf(DBL_MIN, 5, 1, NULL, NULL, NULL),
           -2836.7637279594043, 1e-14 },
         { "inverse gamma there", gpumc_inv_gamma_lpdf(DBL_MIN, 5, 1, NULL, NULL, NULL),
