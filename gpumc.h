@@ -168,9 +168,10 @@
        HELD         a chain stayed at one point for long, or hardly entered a lump or long tail of the
                     posterior: a narrow region, missed elsewhere; as for DIVERGENT
        UNSEEN       the density, asked at some points far from all draws, has mass there: 1 % or more. They
-                    are on lines through draws, and where a sign, a direction or a label is another; modes
-                    elsewhere, or narrow and 10 sd or more away, are not found. It is not asked where a run
-                    was stopped, draws were discarded or below 400
+                    are on lines through draws, where a sign, a direction or a label is another, and, up to
+                    64 free coordinates that init does not all give, where ways from fresh starts lead, for
+                    3 % more gradients: most modes are found, narrow ones are not. It is not asked where a
+                    run was stopped, draws were discarded or below 400
        TREEDEPTH    trajectories are cut short: correlated or badly scaled parameters; costs time only
        EBFMI        energies of kept draws (thin hides it) move slowly: heavy tails, a scale that touches zero
        RHAT, ESS    chains disagree or move slowly: a longer run first, then think of several modes, labels
@@ -4218,14 +4219,19 @@ static GPUMC_LOOP int gpumc__cholesky(double *a, size_t n)
     return 1;
 }
 
-/* v becomes (L L')^-1 v. */
-static void gpumc__cholesky_solve(const double *L, size_t n, double *v)
+/* v becomes L'^-1 v. */
+static void gpumc__upper_solve(const double *L, size_t n, double *v)
 {
-    for (size_t i = 0; i < n; i++) v[i] = (v[i] - gpumc__dot(L + i * n, v, i)) / L[i * n + i];
     for (size_t i = n; i-- > 0;) {
         v[i] /= L[i * n + i];
         for (size_t j = 0; j < i; j++) v[j] -= L[i * n + j] * v[i];
     }
+}
+/* v becomes (L L')^-1 v. */
+static void gpumc__cholesky_solve(const double *L, size_t n, double *v)
+{
+    for (size_t i = 0; i < n; i++) v[i] = (v[i] - gpumc__dot(L + i * n, v, i)) / L[i * n + i];
+    gpumc__upper_solve(L, n, v);
 }
 
 /* Householder reduction of a symmetric matrix to tridiagonal d, e; row k of a then holds the reflector k. */
@@ -9200,16 +9206,22 @@ static int gpumc__climb_on(gpumc__climb *c, int t, double rise)
     return 1;
 }
 
-/* From the first point. */
-static int gpumc__climb_up(gpumc__climb *c)
+/* To the first point. */
+static void gpumc__climb_begin(gpumc__climb *c)
 {
     c->bound = -GPUMC_INF;
+    memset(c->step, 0, c->layout->n_free * sizeof(double));
+    memset(c->log_step, 0, c->layout->n_free * sizeof(double));
     memcpy(c->mean, c->first, c->layout->n_free * sizeof(double));
     for (size_t k = 0; k < c->layout->n_parts; k++) {
         const gpumc__placed *p = &c->layout->parts[k];
         for (size_t i = p->free_at; i < p->free_at + p->free_size; i++)
             c->log_sd[i] = c->waits[k] == GPUMC__CLIMB_HELD ? -GPUMC_INF : -2.3;
     }
+}
+static int gpumc__climb_up(gpumc__climb *c)
+{
+    gpumc__climb_begin(c);
     return gpumc__climb_on(c, 0, (double)c->layout->n_free);
 }
 
@@ -17031,6 +17043,12 @@ static const char *gpumc__significant(double x, int digits, char *text)
 { return gpumc__decimal(x, digits - 1 - gpumc__leading_exponent(x, digits), text); }
 
 /* ---- warnings ------------------------------------------------------------------------------------ */
+static int gpumc__has_warning(const gpumc_fit *fit, gpumc_warning_code code)       /* or note */
+{
+    for (size_t i = 0; i < fit->n_warnings; i++) if (fit->warnings[i].code == code) return 1;
+    return 0;
+}
+
 /* Appends a warning to the fit, or a note. */
 static GPUMC__PRINTF(5, 6) gpumc_status
     gpumc__warn(gpumc_fit *fit, gpumc_warning_code code, int note, double value, const char *format, ...)
@@ -20670,7 +20688,7 @@ typedef struct gpumc__run {
     int warmup, again;                       /* again: by trees, see gpumc__sample_again */
     double anew;                             /* not 0: the log share of mass that called gpumc__sample_anew */
     gpumc__unseen unseen;                    /* what paths had not seen, which trees are to have */
-    int mirrored;                            /* whether an image of the draws is unseen: trees are no help */
+    int elsewhere;                           /* whether another mode is unseen: trees are no help */
     volatile int stopped, overran, unstreamed;   /* overran: generate, its outputs */
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
@@ -22491,12 +22509,281 @@ static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
             mean += gpumc__image_ratio(&m, &images[k], turn) / (double)GPUMC__LINE_DRAWS;
         if (mean / (1 + mean) > most) { most = mean / (1 + mean); found = images[k]; }
     }
-    r->mirrored = most > 0.01;
-    if (!r->mirrored) return GPUMC_OK;
+    r->elsewhere = most > 0.01;
+    if (!r->elsewhere) return GPUMC_OK;
     gpumc__name_image(&m, &found, what, sizeof what);
     return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is: with %s the "
                        "density is as high, but no chain has come there; hold it by bounds or GPUMC_ORDERED, "
                        "or begin chains there, too (init)", gpumc__significant(100 * most, 1, number), what);
+}
+
+/* ---- fresh starts ---------------------------------------------------------------------------------
+   Chains that have all met one mode know of no other. So, for a small part of what the run has cost, ways
+   begin at other points. Most lead to the draws. Where one ends elsewhere, at a normal distribution q with a
+   bound on the evidence, a proof by contradiction follows: if the draws are right, the evidence is at most
+   the ceiling, their mean log density and the entropy of the normal of their covariance, as no law of that
+   covariance has more; so KL(q || posterior) <= ceiling - bound = k, and a share of at least about e^-k of
+   the draws lies where q does. Normals are a mean and the lower triangular K of a precision K K';
+   n/2 log(2 pi e) is left out everywhere. */
+enum { GPUMC__FRESH_STARTS = 40, GPUMC__FRESH_DIM = 64, GPUMC__FRESH_DRAWS = 1000, GPUMC__FRESH_POINTS = 32,
+       GPUMC__FRESH_TRIES = 5, GPUMC__FRESH_LEAST = 50 };          /* the last: gradients for another start */
+typedef struct gpumc__fresh {
+    gpumc__run *run;
+    size_t n, n_draws;
+    double *draws, *mean, *sd, *K;           /* some draws, free coordinates; the normal of their moments */
+    double ceiling, inside, *q_K;            /* inside: the share of the draws that lies where q does */
+    gpumc__climb climb;                      /* of q; its layout is as at the start, and all centred */
+} gpumc__fresh;
+
+/* Some draws in free coordinates. Returns their mean log density. */
+static double gpumc__fresh_draws(gpumc__fresh *s)
+{
+    const gpumc_fit *f = s->run->fit;
+    const size_t all = f->n_chains * f->n_draws, most = gpumc__smaller(all, GPUMC__FRESH_DRAWS);
+    double level = 0;
+    for (size_t k = 0; k < most; k++) {
+        const size_t at = k * all / most, place = at / f->n_draws * f->draw_capacity + at % f->n_draws;
+        if (gpumc_model_unconstrain(s->climb.layout, f->draws + place * f->n_columns,
+                                    s->draws + s->n_draws * s->n, s->climb.work, NULL) != GPUMC_OK) continue;
+        level += f->stats[place].lp;
+        s->n_draws++;
+    }
+    return level / (double)s->n_draws;
+}
+
+/* The normal of the draws' moments, and the ceiling: infinity where they show no volume. */
+static double gpumc__fresh_ceiling(gpumc__fresh *s)
+{
+    const gpumc_fit *f = s->run->fit;
+    const size_t n = s->n;
+    double *off = s->climb.point, *S = s->q_K, ceiling = gpumc__fresh_draws(s), ess = (double)s->n_draws;
+    const double share = 1 / ess;
+    for (size_t k = 0; k < s->n_draws; k++) gpumc__add_multiple(s->mean, share, s->draws + k * n, n);
+    for (size_t k = 0; k < s->n_draws; k++) {
+        for (size_t i = 0; i < n; i++) off[i] = s->draws[k * n + i] - s->mean[i];
+        for (size_t i = 0; i < n; i++) gpumc__add_multiple(S + i * n, share * off[i], off, i + 1);
+    }
+    for (size_t i = 0; i < f->n_params_columns; i++) ess = fmin(ess, gpumc_summarise(f, i).ess_bulk);
+    for (size_t i = 0; i < n; i++) s->sd[i] = sqrt(S[i * n + i]);
+    if (!gpumc__cholesky(S, n)) return GPUMC_INF;
+    for (size_t i = 0; i < n; i++) {
+        ceiling += gpumc__log(S[i * n + i]);
+        s->K[i * n + i] = 1;
+        gpumc__cholesky_solve(S, n, s->K + i * n);
+    }
+    const double lost = (double)(n * n) / (4 * ess);             /* by the volume of few draws, on average */
+    return gpumc__cholesky(s->K, n) ? ceiling + lost : GPUMC_INF;
+}
+
+/* Whether a point is among all but one in a thousand of a normal. */
+static int gpumc__fresh_is_in(const gpumc__fresh *s, const double *mean, const double *K, const double *point)
+{
+    const size_t n = s->n;
+    const double most = (double)n + 4 * sqrt(2 * (double)n) + 4;
+    double square = 0, *off = s->climb.away;
+    for (size_t i = 0; i < n; i++) off[i] = point[i] - mean[i];
+    for (size_t i = 0; i < n && square < most; i++) {
+        double z = 0;
+        for (size_t j = i; j < n; j++) z += K[j * n + i] * off[j];
+        square += z * z;
+    }
+    return square < most;
+}
+
+static void gpumc__fresh_count(gpumc__fresh *s)
+{
+    s->inside = 0;
+    for (size_t k = 0; k < s->n_draws; k++)
+        s->inside += gpumc__fresh_is_in(s, s->climb.mean, s->q_K, s->draws + k * s->n) / (double)s->n_draws;
+}
+
+/* Start number k: as chains start, and in turn about the draws, by up to 10 of their standard deviations. */
+static int gpumc__fresh_start(gpumc__fresh *s, int k)
+{
+    gpumc__climb *c = &s->climb;
+    for (int t = GPUMC__FRESH_TRIES * k; t < GPUMC__FRESH_TRIES * (k + 1); t++) {
+        c->rng = gpumc__start_rng(s->run, 0, 2 * GPUMC__START_TRIES + t);
+        if (gpumc__start_point(c->layout, (size_t)k, c->first, c->work, NULL) != GPUMC_OK) return 0;
+        for (size_t i = 0; i < s->n; i++) {
+            const double u = 2 * gpumc_rng_uniform(&c->rng) - 1;
+            c->first[i] = k % 2 ? s->mean[i] + 10 * u * s->sd[i] : s->run->options->init_radius * u;
+        }
+        c->bound = gpumc__climb_eval(c, c->first, c->g[0]);
+        if (gpumc__is_finite(c->bound)) return 1;
+    }
+    return 0;
+}
+
+/* Whether steps by the draws' covariance, Newton's if the posterior is their normal, lead from the start into
+   their midst: most do, and soon. Else first is where they end. */
+static int gpumc__fresh_returns(gpumc__fresh *s)
+{
+    enum { STEPS = 8, CUTS = 5 };
+    gpumc__climb *c = &s->climb;
+    const size_t n = s->n;
+    for (int k = 0, cut = 0; k < STEPS && cut < CUTS; k++) {
+        if (gpumc__fresh_is_in(s, s->mean, s->K, c->first)) return 1;
+        memcpy(c->step, c->g[0], n * sizeof *c->step);
+        gpumc__cholesky_solve(s->K, n, c->step);
+        for (cut = 0; cut < CUTS; cut++) {
+            for (size_t i = 0; i < n; i++) c->point[i] = c->first[i] + c->step[i];
+            const double next = gpumc__climb_eval(c, c->point, c->g[0]);
+            if (next > c->bound) {
+                c->bound = next;
+                memcpy(c->first, c->point, n * sizeof *c->step);
+                break;
+            }
+            gpumc__climb_cut(c, 0.25);
+        }
+    }
+    return 0;
+}
+
+/* A Newton step of q's mean, of 1 sd at most, and its precision, by differences of gradients. Returns how far
+   the step was to be; infinity: the density has no such precision there. */
+static double gpumc__fresh_bend(gpumc__fresh *s)
+{
+    gpumc__climb *c = &s->climb;
+    const size_t n = s->n;
+    double *K = s->q_K, *pull = c->step;
+    memset(pull, 0, n * sizeof *pull);
+    memset(K, 0, n * n * sizeof *K);
+    memcpy(c->point, c->mean, n * sizeof *pull);
+    for (size_t j = 0; j < n; j++) {
+        const double sd = gpumc__exp(c->log_sd[j]);
+        for (int side = 0; side < 2; side++) {
+            c->point[j] = c->mean[j] + (side ? sd : -sd);
+            gpumc__climb_eval(c, c->point, c->g[side]);
+            gpumc__add_multiple(pull, 0.5 / (double)n, c->g[side], n);
+        }
+        c->point[j] = c->mean[j];
+        for (size_t i = 0; i < n; i++) {
+            const double bend = (c->g[0][i] - c->g[1][i]) / (4 * sd);
+            K[i * n + j] += bend;
+            K[j * n + i] += bend;
+        }
+    }
+    if (!gpumc__cholesky(K, n)) return GPUMC_INF;
+    memcpy(c->away, pull, n * sizeof *pull);
+    gpumc__cholesky_solve(K, n, pull);
+    const double way = sqrt(gpumc__dot(c->away, pull, n));
+    gpumc__add_multiple(c->mean, 1 / fmax(way, 1), pull, n);
+    return way;
+}
+
+/* The bound by q: the log of the mean of p / q over points in pairs (Burda et al. 2016), of q a little wider,
+   less two standard errors. */
+static double gpumc__fresh_bound(gpumc__fresh *s)
+{
+    gpumc__climb *c = &s->climb;
+    const size_t n = s->n;
+    const double wider = 1 + 0.4 / sqrt((double)n);
+    double weights[GPUMC__FRESH_POINTS], most = -GPUMC_INF, bound = (double)n * (gpumc__log(wider) - 0.5);
+    gpumc__tally t = { 0, 0, 0 };
+    for (size_t i = 0; i < n; i++) bound -= gpumc__log(s->q_K[i * n + i]);
+    for (int k = 0; k < GPUMC__FRESH_POINTS; k++) {
+        if (k % 2 == 0) gpumc_rng_normals(&c->rng, c->away, n);
+        memcpy(c->step, c->away, n * sizeof *c->step);
+        gpumc__upper_solve(s->q_K, n, c->step);
+        for (size_t i = 0; i < n; i++) c->point[i] = c->mean[i] + (k % 2 ? -wider : wider) * c->step[i];
+        weights[k] = gpumc__climb_eval(c, c->point, c->g[0]) + 0.5 * gpumc__dot(c->away, c->away, n);
+        most = fmax(most, weights[k]);
+    }
+    for (int k = 0; k < GPUMC__FRESH_POINTS; k++) gpumc__count_in(&t, gpumc__exp(weights[k] - most));
+    return bound + most + gpumc__log(t.mean) - 2 * sqrt(gpumc__tally_variance(&t) / t.n) / t.mean;
+}
+
+/* The share of the mass that lies where start number k leads to, if draws lack that; else 0. */
+static double gpumc__fresh_share(gpumc__fresh *s, int k)
+{
+    gpumc__climb *c = &s->climb;
+    const size_t n = s->n;
+    double way = 1;
+    if (!gpumc__fresh_start(s, k) || gpumc__fresh_returns(s)) return 0;
+    gpumc__climb_begin(c);
+    gpumc__climb_on(c, 1, (double)n);
+    memset(s->q_K, 0, n * n * sizeof(double));
+    for (size_t i = 0; i < n; i++) s->q_K[i * n + i] = gpumc__exp(-c->log_sd[i]);
+    gpumc__fresh_count(s);
+    if (!(c->bound > s->ceiling - 10 - (double)n) || s->inside > 0.2) return 0;
+    for (int step = 0; step < 6 && way > 0.3; step++) way = gpumc__fresh_bend(s);
+    if (!(way < GPUMC_INF)) return 0;
+    gpumc__fresh_count(s);
+    const double share = 1 / (1 + gpumc__exp(s->ceiling - gpumc__fresh_bound(s)));
+    return s->inside < 0.2 * share ? share : 0;
+}
+
+/* The value that is farthest off where q is, in standard deviations of the draws. */
+static size_t gpumc__fresh_farthest(const gpumc__fresh *s)
+{
+    const gpumc_fit *f = s->run->fit;
+    double most = 0;
+    size_t farthest = 0;
+    gpumc_model_natural(s->climb.layout, s->climb.mean, s->climb.work, s->climb.work);
+    for (size_t i = 0; i < f->n_params_columns; i++) {
+        const gpumc_summary r = gpumc_summarise(f, i);
+        const double off = fabs(s->climb.work[i] - r.mean) / r.sd;
+        if (off > most) { most = off; farthest = i; }
+    }
+    return farthest;
+}
+
+static gpumc_status gpumc__fresh_look(gpumc__fresh *s)
+{
+    gpumc_fit *f = s->run->fit;
+    const gpumc__climb *c = &s->climb;
+    const uint64_t budget = 3 * (f->warmup_gradients + f->sampling_gradients) / 100;
+    double share = 0;
+    char name[64], number[GPUMC__CELL], at[GPUMC__CELL], has[GPUMC__CELL];
+    s->ceiling = gpumc__fresh_ceiling(s);
+    for (int k = 0; k < GPUMC__FRESH_STARTS && c->gradients + GPUMC__FRESH_LEAST < budget
+                    && s->ceiling < GPUMC_INF && !(share > 0.01); k++)
+        share = gpumc__fresh_share(s, k);
+    f->sampling_gradients += c->gradients;
+    if (!(share > 0.01)) return GPUMC_OK;
+    s->run->elsewhere = !(s->inside > 0);
+    const size_t farthest = gpumc__fresh_farthest(s);
+    gpumc_column_name(f, farthest, name, sizeof name);
+    return gpumc__warn(f, GPUMC_W_UNSEEN, 0, share, "%s %% of the draws are where about %s %% of the mass "
+                       "is, with %s near %s: ways from fresh starts lead there, chains hardly do; rule it "
+                       "out by priors, or begin chains there, too (init)",
+                       gpumc__significant(100 * s->inside, 1, has),
+                       gpumc__significant(100 * share, 1, number), name,
+                       gpumc__significant(c->work[farthest], 3, at));
+}
+
+static gpumc_status gpumc__warn_of_other_modes(gpumc__run *r)
+{
+    gpumc_fit *f = r->fit;
+    const size_t n = f->n_free, layout_bytes = gpumc_layout_bytes(r->model, NULL);
+    const size_t n_doubles = (GPUMC__FRESH_DRAWS + 2 * n + 2) * n;
+    gpumc_status status = GPUMC_ERROR_MEMORY;
+    gpumc__fresh s;
+    int given = 1;
+    for (size_t i = 0; i < r->layout->n_parts; i++) given &= r->layout->parts[i].param->init != NULL;
+    if (given || n > GPUMC__FRESH_DIM || !f->stats || r->adapt->guided) return GPUMC_OK;
+    memset(&s, 0, sizeof s);
+    s.run = r;
+    s.n = n;
+    void *memory = gpumc__allocate(&f->allocator, layout_bytes);
+    gpumc_layout *l = memory ? gpumc_layout_init(r->model, memory, layout_bytes, NULL) : NULL;
+    double *block = l ? (double *)gpumc__allocate(&f->allocator, n_doubles * sizeof *block
+                                                                 + gpumc__climb_bytes(l)) : NULL;
+    if (block) {
+        memset(block, 0, n_doubles * sizeof *block);
+        gpumc__layout_centre(l, NULL);
+        s.climb = gpumc__climb_place(l, 0, gpumc__start_rng(r, 0, 0), block + n_doubles);
+        gpumc__climb_order(&s.climb);
+        s.mean = block;
+        s.sd = s.mean + n;
+        s.K = s.sd + n;
+        s.q_K = s.K + n * n;
+        s.draws = s.q_K + n * n;
+        status = gpumc__fresh_look(&s);
+    }
+    gpumc__release(&f->allocator, block);
+    gpumc__release(&f->allocator, memory);
+    return status;
 }
 
 /* The share of draws beyond what paths had reached where there was mass that they had not seen. */
@@ -22523,7 +22810,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     double most = 0.01;
     size_t found = GPUMC__NONE, tail = GPUMC__NONE;
     char name[64], number[GPUMC__CELL];
-    r->mirrored = 0;
+    r->elsewhere = 0;
     if (!r->again) r->unseen.share = 0;
     if (f->n_draws * f->n_chains < 400) return GPUMC_OK;
     gpumc__lines_begin(&all, r);
@@ -22561,7 +22848,11 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
                         "along %s: of such a tail HMC has too few draws, or too many; compare with the "
                         "sampler NUTS", name) != GPUMC_OK) return GPUMC_ERROR_MEMORY;
     }
-    if (found == GPUMC__NONE) return gpumc__warn_of_mirror(r);
+    if (found == GPUMC__NONE) {
+        const gpumc_status status = gpumc__warn_of_mirror(r);
+        const int apart = gpumc__has_warning(f, GPUMC_W_RHAT);
+        return r->elsewhere || apart || status != GPUMC_OK ? status : gpumc__warn_of_other_modes(r);
+    }
     gpumc_column_name(f, all.column[found % all.n], name, sizeof name);
     return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is, far from "
                        "all of them %s%s: estimates lack it; %s may find it",
@@ -22685,10 +22976,9 @@ static gpumc_status gpumc__judge_draws(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const size_t before = f->n_warnings;
-    int tails = f->stats && gpumc__has_swung(f), held = 0;
+    int tails = f->stats && gpumc__has_swung(f);
     const gpumc_status status = gpumc__collect_warnings(f, 0);
-    for (size_t i = before; i < f->n_warnings; i++) held |= f->warnings[i].code == GPUMC_W_HELD;
-    if (!held || !tails || status != GPUMC_OK) return status;
+    if (!gpumc__has_warning(f, GPUMC_W_HELD) || !tails || status != GPUMC_OK) return status;
     double stays;
     const double limit = gpumc__stray_limit(f), strays = gpumc__count_off(f, limit, GPUMC_INF, &stays);
     if (!(strays > 0 && strays <= 3 * stays)) return GPUMC_OK;
@@ -22742,9 +23032,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
         status = gpumc__warn(f, GPUMC_W_DIVERGENT, 0, (double)f->n_divergent, "%.0f draws diverged: "
                              "estimates may be biased; no draw is kept, so nothing else was checked",
                              (double)f->n_divergent);
-    int mixed = f->draws != NULL;
-    for (size_t i = 0; i < f->n_warnings; i++)
-        mixed &= f->warnings[i].code != GPUMC_W_RHAT && f->warnings[i].code != GPUMC_W_ESS;
+    const int mixed = f->draws && !gpumc__has_warning(f, GPUMC_W_RHAT) && !gpumc__has_warning(f, GPUMC_W_ESS);
     if (status == GPUMC_OK && r->n_chains > 1 && !r->warmup && a->mixing > 1.3)
         status = gpumc__warn(f, GPUMC_W_NOT_MIXED, mixed, a->mixing, "the chains had not mixed at the end of "
                              "warm-up (R-hat %.2f of the log density)%s: a longer num_warmup may help",
@@ -22803,9 +23091,7 @@ static double gpumc__fell_short(gpumc__run *r)
     const gpumc_fit *f = r->fit;
     const gpumc_sample_options *o = r->options;
     double *masses = r->adapt->masses, least = GPUMC_INF, most = -GPUMC_INF, low = least, high = most;
-    int doubted = 0;
-    for (size_t i = 0; i < f->n_warnings; i++)
-        doubted |= f->warnings[i].code == GPUMC_W_RHAT || f->warnings[i].code == GPUMC_W_ESS;
+    const int doubted = gpumc__has_warning(f, GPUMC_W_RHAT) || gpumc__has_warning(f, GPUMC_W_ESS);
     if (!doubted || r->anew < 0 || f->n_draws < 100 || o->num_warmup < 1 || o->on_draw || o->initial_metric
         || o->keep_stuck_chains) return 0;
     for (size_t k = 0; k < 2 * r->n_chains; k++) {           /* a look at what is kept spares gradients */
@@ -22886,7 +23172,7 @@ static const char *gpumc__calls_for_trees(const gpumc__run *r)
     for (size_t i = 0; i < f->n_warnings; i++) {
         const gpumc_warning *w = &f->warnings[i];
         if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK || w->code == GPUMC_W_DIVERGENT
-            || (w->code == GPUMC_W_UNSEEN && !r->mirrored)) held = w;
+            || (w->code == GPUMC_W_UNSEEN && !r->elsewhere)) held = w;
         if (w->code == GPUMC_W_RHAT || w->code == GPUMC_W_ESS) slow = w;
         apart |= w->code == GPUMC_W_RHAT && w->value > 1.4;
     }

@@ -25,7 +25,7 @@
    sigma    0.13850    0.00058    0.03967    0.08620    0.13141    0.21066      5286      2750   1.001
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=15412 divergences=0 warmup_s=0.0032 sampling_s=0.0073
+   gradients=15830 divergences=0 warmup_s=0.0032 sampling_s=0.0073
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -1085,6 +1085,74 @@ static void check_images(void)
     }
 }
 
+/* Modes that are no image of each other, apart in no coordinate alone: where no chain has met one, ways from
+   fresh starts do, and tell its share. The one mode of a correlated, skewed law has no other. */
+typedef struct modes { size_t n; double weight, apart, sd; } modes;
+static double modes_apart(const double *x, double *g, void *data)
+{
+    const modes *m = (const modes *)data;
+    double lp[] = { log(1 - m->weight), log(m->weight) }, share[2], by[2][20] = { { 0 } };
+    for (size_t i = 0; i < m->n; i++) {
+        lp[0] += gpumc_normal_lpdf(x[i], 0, 1, &by[0][i], NULL, NULL);
+        lp[1] += gpumc_normal_lpdf(x[i], m->apart, m->sd, &by[1][i], NULL, NULL);
+    }
+    const double sum = gpumc_log_sum_exp(lp[0], lp[1]);
+    for (size_t k = 0; k < 2; k++) share[k] = exp(lp[k] - sum);
+    for (size_t i = 0; i < m->n; i++) g[i] += share[0] * by[0][i] + share[1] * by[1][i];
+    return sum;
+}
+static double one_mode(const double *x, double *g, void *data)
+{
+    double by = 0, lp = gpumc_gamma_lpdf(exp(x[4]), 2, 1, &by, NULL, NULL) + x[4];
+    (void)data;
+    g[4] += by * exp(x[4]) + 1;
+    for (size_t i = 0; i < 4; i++)
+        lp += gpumc_normal_lpdf(x[i], i ? x[i - 1] : 0, 0.3, &g[i], i ? &g[i - 1] : NULL, NULL);
+    return lp;
+}
+static void check_other_modes(void)
+{
+    static const struct { modes m; double most_silent; } cases[] = {
+        { { 2, 0.2, 6, 1 }, 0.1 }, { { 5, 0.3, 5, 1 }, 0.1 }, { { 5, 0.5, 6, 0.7 }, 0.5 },
+        { { 20, 0.3, 4, 1 }, 0.5 },
+    };
+    const uint64_t seeds = getenv("QUICK") ? 5 : 30;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        modes m = cases[k].m;
+        const gpumc_param x = { .name = "x", .size = m.n };
+        const gpumc_model model = { .params = &x, .n_params = 1, .log_density = modes_apart, .data = &m };
+        int n_one = 0, n_silent = 0, n_shares = 0, n_named = 0;
+        for (uint64_t seed = 1; seed <= seeds; seed++) {
+            const gpumc_sample_options o = { .seed = seed };
+            gpumc_fit fit;
+            CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+            const gpumc_warning *w = warning_of(&fit, GPUMC_W_UNSEEN);
+            const double mean = gpumc_summarise(&fit, 0).mean;
+            const int one = fabs(mean) < 0.5 || fabs(mean - m.apart) < 0.5, named = w && strstr(w->text, "fresh");
+            const double lacks = fabs(mean) < 0.5 ? m.weight : 1 - m.weight;
+            n_one += one;
+            n_silent += one && !w;
+            n_named += one && named;
+            n_shares += one && named && fabs(w->value - lacks) < 0.4 * lacks;
+            CHECK(!named || !strstr(fit.sampler_reason, "UNSEEN"), "trees are no help: %s", fit.sampler_reason);
+            gpumc_free(&fit);
+        }
+        printf("modes, case %d: %d of %d runs in one, %d silent, %d named, %d of these by their share\n", (int)k,
+               n_one, (int)seeds, n_silent, n_named, n_shares);
+        CHECK(n_silent <= cases[k].most_silent * (double)seeds && n_shares == n_named && n_one > 0,
+              "case %d: %d silent, %d named, %d shares", (int)k, n_silent, n_named, n_shares);
+    }
+    const gpumc_param x = { .name = "x", .size = 5 };
+    const gpumc_model model = { .params = &x, .n_params = 1, .log_density = one_mode };
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK(!warning_of(&fit, GPUMC_W_UNSEEN), "seed %d: %s", (int)seed, fit.warnings[0].text);
+        gpumc_free(&fit);
+    }
+}
+
 /* Plateaus without an end, which trees in short steps do not find, are named by the value; long tails are none. */
 typedef struct plateau { int kind; double height; } plateau;
 static double plateau_density(const double *x, double *g, void *data)
@@ -1803,6 +1871,7 @@ int main(void)
     }
     check_standstill();
     check_images();
+    check_other_modes();
     check_stop_before_trees();
     check_exceptions();
     check_steep_starts();
