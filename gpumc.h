@@ -22531,7 +22531,8 @@ typedef struct gpumc__fresh {
     gpumc__run *run;
     size_t n, n_draws;
     double *draws, *mean, *sd, *K;           /* some draws, free coordinates; the normal of their moments */
-    double ceiling, inside, *q_K;            /* inside: the share of the draws that lies where q does */
+    double ceiling, *q_K;
+    double inside, way;                      /* of q: the share of the draws that lies there, its last step */
     gpumc__climb climb;                      /* of q; its layout is as at the start, and all centred */
 } gpumc__fresh;
 
@@ -22693,24 +22694,24 @@ static double gpumc__fresh_bound(gpumc__fresh *s)
     return bound + most + gpumc__log(t.mean) - 2 * sqrt(gpumc__tally_variance(&t) / t.n) / t.mean;
 }
 
-/* The share of the mass that lies where start number k leads to, if draws lack that; else 0. */
-static double gpumc__fresh_share(gpumc__fresh *s, int k)
+/* The log of what the mass where a climb from first ends is to that of the draws, at least; roughly where it
+   is below `least` by the climb's own bound; -infinity: it ends at the draws, or its law has no precision. */
+static double gpumc__fresh_mass(gpumc__fresh *s, double least)
 {
     gpumc__climb *c = &s->climb;
     const size_t n = s->n;
-    double way = 1;
-    if (!gpumc__fresh_start(s, k) || gpumc__fresh_returns(s)) return 0;
+    s->way = GPUMC_INF;
     gpumc__climb_begin(c);
     gpumc__climb_on(c, 1, (double)n);
     memset(s->q_K, 0, n * n * sizeof(double));
     for (size_t i = 0; i < n; i++) s->q_K[i * n + i] = gpumc__exp(-c->log_sd[i]);
     gpumc__fresh_count(s);
-    if (!(c->bound > s->ceiling - 10 - (double)n) || s->inside > 0.2) return 0;
-    for (int step = 0; step < 6 && way > 0.3; step++) way = gpumc__fresh_bend(s);
-    if (!(way < GPUMC_INF)) return 0;
+    if (s->inside > 0.2) return -GPUMC_INF;
+    if (!(c->bound - s->ceiling > least)) return c->bound - s->ceiling;
+    for (int step = 0; step < 6 && (step == 0 || s->way > 0.3); step++)
+        if (!((s->way = gpumc__fresh_bend(s)) < GPUMC_INF)) return -GPUMC_INF;
     gpumc__fresh_count(s);
-    const double share = 1 / (1 + gpumc__exp(s->ceiling - gpumc__fresh_bound(s)));
-    return s->inside < 0.2 * share ? share : 0;
+    return gpumc__fresh_bound(s) - s->ceiling;
 }
 
 /* The value that is farthest off where q is, in standard deviations of the draws. */
@@ -22728,60 +22729,68 @@ static size_t gpumc__fresh_farthest(const gpumc__fresh *s)
     return farthest;
 }
 
-static gpumc_status gpumc__fresh_look(gpumc__fresh *s)
+/* Returns the memory; NULL: there is none. The ceiling is infinite where draws show no volume. */
+static void *gpumc__fresh_open(gpumc__fresh *s, gpumc__run *r)
 {
-    gpumc_fit *f = s->run->fit;
-    const gpumc__climb *c = &s->climb;
-    const uint64_t budget = 3 * (f->warmup_gradients + f->sampling_gradients) / 100;
-    double share = 0;
-    char name[64], number[GPUMC__CELL], at[GPUMC__CELL], has[GPUMC__CELL];
+    const size_t n = r->fit->n_free, doubles = (GPUMC__FRESH_DRAWS + 2 * n + 2) * n * sizeof(double);
+    const size_t layout_bytes = (gpumc_layout_bytes(r->model, NULL) + 63) / 64 * 64;
+    char *memory = (char *)gpumc__allocate(&r->fit->allocator,
+                                           layout_bytes + doubles + gpumc__climb_bytes(r->layout));
+    if (!memory) return NULL;
+    gpumc_layout *l = gpumc_layout_init(r->model, memory, layout_bytes, NULL);
+    memset(s, 0, sizeof *s);
+    memset(memory + layout_bytes, 0, doubles);
+    gpumc__layout_centre(l, NULL);
+    s->run = r;
+    s->n = n;
+    s->mean = (double *)(memory + layout_bytes);
+    s->sd = s->mean + n;
+    s->K = s->sd + n;
+    s->q_K = s->K + n * n;
+    s->draws = s->q_K + n * n;
+    s->climb = gpumc__climb_place(l, 0, gpumc__start_rng(r, 0, 0), s->draws + GPUMC__FRESH_DRAWS * n);
+    gpumc__climb_order(&s->climb);
     s->ceiling = gpumc__fresh_ceiling(s);
-    for (int k = 0; k < GPUMC__FRESH_STARTS && c->gradients + GPUMC__FRESH_LEAST < budget
-                    && s->ceiling < GPUMC_INF && !(share > 0.01); k++)
-        share = gpumc__fresh_share(s, k);
-    f->sampling_gradients += c->gradients;
-    if (!(share > 0.01)) return GPUMC_OK;
-    s->run->elsewhere = !(s->inside > 0);
+    return memory;
+}
+static int gpumc__fresh_fits(const gpumc__run *r)
+{ return r->fit->n_free <= GPUMC__FRESH_DIM && r->fit->stats && !r->adapt->guided; }
+
+static gpumc_status gpumc__warn_of_other_mode(const gpumc__fresh *s, double share)
+{
+    char name[64], number[GPUMC__CELL], at[GPUMC__CELL], has[GPUMC__CELL];
     const size_t farthest = gpumc__fresh_farthest(s);
-    gpumc_column_name(f, farthest, name, sizeof name);
-    return gpumc__warn(f, GPUMC_W_UNSEEN, 0, share, "%s %% of the draws are where about %s %% of the mass "
-                       "is, with %s near %s: ways from fresh starts lead there, chains hardly do; rule it "
-                       "out by priors, or begin chains there, too (init)",
+    s->run->elsewhere = !(s->inside > 0);
+    gpumc_column_name(s->run->fit, farthest, name, sizeof name);
+    return gpumc__warn(s->run->fit, GPUMC_W_UNSEEN, 0, share, "%s %% of the draws are where about %s %% of "
+                       "the mass is, with %s near %s: ways from fresh starts lead there, chains hardly do; "
+                       "rule it out by priors, or begin chains there, too (init)",
                        gpumc__significant(100 * s->inside, 1, has),
                        gpumc__significant(100 * share, 1, number), name,
-                       gpumc__significant(c->work[farthest], 3, at));
+                       gpumc__significant(s->climb.work[farthest], 3, at));
 }
 
-static gpumc_status gpumc__warn_of_other_modes(gpumc__run *r)
+/* Not where init says where to begin. */
+static gpumc_status gpumc__look_elsewhere(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
-    const size_t n = f->n_free, layout_bytes = gpumc_layout_bytes(r->model, NULL);
-    const size_t n_doubles = (GPUMC__FRESH_DRAWS + 2 * n + 2) * n;
-    gpumc_status status = GPUMC_ERROR_MEMORY;
+    const uint64_t budget = 3 * (f->warmup_gradients + f->sampling_gradients) / 100;
+    gpumc_status status = GPUMC_OK;
     gpumc__fresh s;
     int given = 1;
     for (size_t i = 0; i < r->layout->n_parts; i++) given &= r->layout->parts[i].param->init != NULL;
-    if (given || n > GPUMC__FRESH_DIM || !f->stats || r->adapt->guided) return GPUMC_OK;
-    memset(&s, 0, sizeof s);
-    s.run = r;
-    s.n = n;
-    void *memory = gpumc__allocate(&f->allocator, layout_bytes);
-    gpumc_layout *l = memory ? gpumc_layout_init(r->model, memory, layout_bytes, NULL) : NULL;
-    double *block = l ? (double *)gpumc__allocate(&f->allocator, n_doubles * sizeof *block
-                                                                 + gpumc__climb_bytes(l)) : NULL;
-    if (block) {
-        memset(block, 0, n_doubles * sizeof *block);
-        gpumc__layout_centre(l, NULL);
-        s.climb = gpumc__climb_place(l, 0, gpumc__start_rng(r, 0, 0), block + n_doubles);
-        gpumc__climb_order(&s.climb);
-        s.mean = block;
-        s.sd = s.mean + n;
-        s.K = s.sd + n;
-        s.q_K = s.K + n * n;
-        s.draws = s.q_K + n * n;
-        status = gpumc__fresh_look(&s);
+    if (given || !gpumc__fresh_fits(r)) return GPUMC_OK;
+    void *memory = gpumc__fresh_open(&s, r);
+    if (!memory) return GPUMC_ERROR_MEMORY;
+    const int n_starts = s.ceiling < GPUMC_INF ? GPUMC__FRESH_STARTS : 0;
+    for (int k = 0; k < n_starts && s.climb.gradients + GPUMC__FRESH_LEAST < budget; k++) {
+        if (!gpumc__fresh_start(&s, k) || gpumc__fresh_returns(&s)) continue;
+        const double share = 1 / (1 + gpumc__exp(-gpumc__fresh_mass(&s, -10 - (double)s.n)));
+        if (!(share > 0.01 && s.inside < 0.2 * share)) continue;
+        status = gpumc__warn_of_other_mode(&s, share);
+        break;
     }
-    gpumc__release(&f->allocator, block);
+    f->sampling_gradients += s.climb.gradients;
     gpumc__release(&f->allocator, memory);
     return status;
 }
@@ -22851,7 +22860,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     if (found == GPUMC__NONE) {
         const gpumc_status status = gpumc__warn_of_mirror(r);
         const int apart = gpumc__has_warning(f, GPUMC_W_RHAT);
-        return r->elsewhere || apart || status != GPUMC_OK ? status : gpumc__warn_of_other_modes(r);
+        return r->elsewhere || apart || status != GPUMC_OK ? status : gpumc__look_elsewhere(r);
     }
     gpumc_column_name(f, all.column[found % all.n], name, sizeof name);
     return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is, far from "
@@ -22919,14 +22928,31 @@ static int gpumc__leads(gpumc__run *r, size_t restart, uint64_t until)
     return leads;
 }
 
-/* A mere note where the place left has next to none of the mass, by far unless half of the chains agree on
-   the best, or where it is known to lead to the draws. */
+/* Whether next to none of the mass is where a chain was left, by a climb that comes to a mode there. */
+static int gpumc__is_next_to_nothing(gpumc__run *r, size_t restart)
+{
+    gpumc__fresh s;
+    int is_nothing = 0;
+    void *memory = gpumc__fresh_fits(r) ? gpumc__fresh_open(&s, r) : NULL;
+    if (!memory) return 0;
+    gpumc__climb *c = &s.climb;
+    if (gpumc_model_unconstrain(c->layout, r->adapt->left + restart * c->layout->n_natural, c->first, c->work,
+                                NULL) == GPUMC_OK && s.ceiling < GPUMC_INF) {
+        is_nothing = gpumc__fresh_mass(&s, -GPUMC_INF) < gpumc__no_mass(s.n) && s.way < 0.3;
+    }
+    r->fit->sampling_gradients += c->gradients;
+    gpumc__release(&r->fit->allocator, memory);
+    return is_nothing;
+}
+
+/* A mere note where the place left has next to none of the mass, as is known by a climb or, if it is by far
+   or half of the chains agree on the best, by draws; or where it leads to the draws. */
 static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, uint64_t until)
 {
     gpumc_fit *f = r->fit;
     const gpumc__restart *left = &r->adapt->restarts[restart];
     const double far_off = gpumc__no_mass(f->n_free) * (2 * left->witnesses >= (int)f->n_chains ? 1 : 4);
-    const int is_far = left->mass < far_off;
+    const int is_far = left->mass < far_off || gpumc__is_next_to_nothing(r, restart);
     const int leads = !is_far && gpumc__leads(r, restart, until);
     return gpumc__warn(f, GPUMC_W_RESTARTED, is_far || leads, (double)left->chain, "chain %.0f %s at log "
                        "density %.4g in warm-up iteration %.0f and was restarted from chain %.0f at %.4g: %s",
