@@ -5205,14 +5205,14 @@ GPUMC_API double gpumc_wiener_rng(gpumc_rng *rng, double alpha, double tau, doub
 /* Best & Fisher (1979): wrapped Cauchy angles, taken with probability c exp(1 - c). */
 GPUMC_API double gpumc_von_mises_rng(gpumc_rng *rng, double mu, double kappa)
 {
-    const double tau = 1 + gpumc__sqrt(1 + 4 * kappa * kappa), sum = tau + gpumc__sqrt(2 * tau);
-    const double rho = 2 * kappa / sum, narrow = (1 - rho) / (1 + rho);
-    const double whole = 1 + rho * rho, q = 2 * rho / whole;
+    const double root = gpumc__sqrt(1 + 4 * kappa * kappa), wide = gpumc__sqrt(2 + 2 * root);
+    const double sum = 1 + root + wide, rest = 1 + 1 / (root + 2 * kappa) + wide;      /* sum - 2 kappa */
+    const double narrow = rest / (sum + 2 * kappa);
     double sine, cosine, c;
     if (!(kappa >= 0 && kappa < 1e150)) return GPUMC_NAN;
     do {
         gpumc_sincos_2pi(0.5 * (gpumc_rng_uniform(rng) - 0.5), &sine, &cosine);
-        c = 0.25 * whole * sum * (1 - q * q) / (1 + q * (cosine * cosine - sine * sine));
+        c = 0.25 * rest * rest / sum / (cosine * cosine + narrow * narrow * (sine * sine));
     } while (gpumc_rng_uniform(rng) > c * gpumc__exp(1 - c));
     return mu + 2 * atan2(narrow * sine, cosine);
 }

@@ -881,6 +881,15 @@ static void check_vector_draws(void)
     }
     m[1] += 10 * sqrt(v[1] / 40000);
     CHECK(!(vector_draws_error(draw_angle, 3, m, v) <= 1), "von_mises: a wrong mean is accepted");
+    for (double kappa = 1e6; kappa < 1e150; kappa *= 1e9) {
+        gpumc_rng rng = gpumc_rng_at(3, 0, 0, 0);
+        double square = 0;
+        for (int i = 0; i < 1000; i++) {
+            const double z = gpumc_von_mises_rng(&rng, 0, kappa) * sqrt(kappa);
+            square += z * z / 1000;
+        }
+        CHECK(fabs(square - 1) < 0.2, "von_mises of kappa %g is a normal of variance 1 / kappa: %g", kappa, square);
+    }
     gpumc_multinomial_mean(30, shares3, 3, m);
     gpumc_multinomial_variance(30, shares3, 3, v);
     CHECK(vector_draws_error(draw_multinomial, 3, m, v) <= 1, "multinomial");
