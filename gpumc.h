@@ -1754,15 +1754,12 @@ GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TAKES(TRIALS_1, y, n, eta))
    that of up and down is no more than Stirling's rest. */
 GPUMC_FN gpumc_real gpumc_beta_binomial_lpmf(GPUMC__TAKES(TRIALS_2, y, n, a, b))
 {
-    gpumc__ratio of_a, of_b;
+    gpumc__ratio of_a, of_b, of_y, of_rest;
     const gpumc_real rest = n - y, up = a + y, down = b + rest, before = a + b, after = before + n;
     const gpumc_real log_p = gpumc_log(up / after), log_q = gpumc_log(down / after);
-    const gpumc_real hits = y > 0 ? y : 1, misses = rest > 0 ? rest : 1, d = (b * y - a * rest) / after;
+    const gpumc_real d = (b * y - a * rest) / after;
     const gpumc_real prior = gpumc__binomial_kernel(a, b, d, log_p, log_q, &of_a, &of_b);
-    const gpumc_real of_y = gpumc__compare(hits, -d, log_p + gpumc_log(n / hits)).less;
-    const gpumc_real of_rest = gpumc__compare(misses, d, log_q + gpumc_log(n / misses)).less;
-    const gpumc_real count = gpumc__stirling_rest(n) - gpumc__stirling_rest(y) - gpumc__stirling_rest(rest)
-                           + ((y > 0 ? y * of_y : d) + (rest > 0 ? rest * of_rest : -d));
+    const gpumc_real count = gpumc__binomial_kernel(y, rest, -d, log_p, log_q, &of_y, &of_rest);
     const gpumc_real both = gpumc__stirling_rest(after) - gpumc__stirling_rest(up)
                           - gpumc__stirling_rest(down);
     const gpumc_real value = prior + count - both + gpumc_log(a / up * (b / down) * (after / before));
