@@ -4794,8 +4794,7 @@ GPUMC__MEMBERS(weibull, 2, (shape, scale), gpumc__are_positive(shape, scale),
                gpumc__weibull_from(gpumc_rng_exponential(rng), shape, scale),
                scale * gpumc__exp(gpumc__lgamma(1 + 1 / shape)), scale * scale * gpumc__weibull_spread(shape))
 
-/* The root z of erf(z / sqrt 2) = p < 1/2 by Newton steps: inv_Phi near 1/2 has no relative accuracy. */
-/* With b = pi / shape: b / sin(b) (1 / cos(b) - b / sin(b)); the bracket by its series near 0. */
+/* Of scale 1, E Y^k = b / sin(b) with b = k pi / shape < pi; the variance near b = 0 by its series. */
 static double gpumc__loglogistic_mean(double shape)
 {
     double sine, cosine;
@@ -4804,17 +4803,16 @@ static double gpumc__loglogistic_mean(double shape)
 }
 static double gpumc__loglogistic_spread(double shape)
 {
-    double sine, cosine;
-    const double b = GPUMC_PI / shape, square = b * b;
+    const double b = GPUMC_PI / shape, square = b * b, mean = gpumc__loglogistic_mean(shape);
     const double series = square * (1.0 / 3 + square * (4.0 / 15 + square * (44.0 / 315)));
-    gpumc_sincos_2pi(0.5 / shape, &sine, &cosine);
-    return shape <= 1 ? GPUMC_NAN : shape <= 2 ? GPUMC_INF : b < 0.01 ? series
-         : b / sine * (1 / cosine - b / sine);
+    return b < 0.01 ? series : gpumc__loglogistic_mean(0.5 * shape) - mean * mean;
 }
 GPUMC__MEMBERS(loglogistic, 2, (scale, shape), gpumc__are_positive(scale, shape),
                scale * gpumc__exp(gpumc_logit(u) / shape),
                gpumc_loglogistic_quantile(gpumc_rng_uniform(rng), scale, shape),
                scale * gpumc__loglogistic_mean(shape), scale * scale * gpumc__loglogistic_spread(shape))
+
+/* The root z of erf(z / sqrt 2) = p < 1/2 by Newton steps: inv_Phi near 1/2 has no relative accuracy. */
 static double gpumc__half_normal_low(double p)
 {
     double z = p / GPUMC__ROOT_2_OVER_PI;
