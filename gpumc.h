@@ -1177,7 +1177,7 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
 /* X(shape, cdf, family, parameters, support), one line a family.
    shape: REAL_k is continuous with k parameters, COUNT_k discrete, TRIALS_k discrete after a whole n.
    cdf:   LEAF where lcdf and lccdf are leaf functions, CALL where they are ordinary ones. */
-#define GPUMC_FAMILIES(X) \
+#define GPUMC__REAL_FAMILIES(X) \
     X(REAL_2, LEAF, normal, "mu real, sigma > 0", "real") \
     X(REAL_0, LEAF, std_normal, "", "real") \
     X(REAL_3, CALL, student_t, "nu > 0, mu real, sigma > 0", "real") \
@@ -1199,7 +1199,8 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     X(REAL_2, CALL, half_student_t, "nu > 0, sigma > 0", "y >= 0") \
     X(REAL_2, CALL, beta, "a > 0, b > 0", "0 <= y <= 1") \
     X(REAL_2, CALL, beta_proportion, "mu in (0, 1), kappa > 0", "0 <= y <= 1") \
-    X(REAL_2, LEAF, uniform, "a real, b > a", "a <= y <= b") \
+    X(REAL_2, LEAF, uniform, "a real, b > a", "a <= y <= b")
+#define GPUMC__COUNT_FAMILIES(X) \
     X(COUNT_1, LEAF, bernoulli, "p in [0, 1]", "0, 1") \
     X(COUNT_1, LEAF, bernoulli_logit, "eta real", "0, 1") \
     X(TRIALS_1, CALL, binomial, "n whole, p in [0, 1]", "0 .. n") \
@@ -1210,6 +1211,7 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     X(COUNT_2, CALL, neg_binomial_2, "mu > 0, phi > 0", "0, 1, 2, ...") \
     X(COUNT_2, CALL, neg_binomial_2_log, "eta real, phi > 0", "0, 1, 2, ...") \
     X(COUNT_1, LEAF, geometric, "p in (0, 1]", "0, 1, 2, ...")
+#define GPUMC_FAMILIES(X) GPUMC__REAL_FAMILIES(X) GPUMC__COUNT_FAMILIES(X)
 
 /* What a density or cdf of each shape takes: GPUMC__REAL_1(real, real *, y, a) is y, a, dy, da with types,
    and GPUMC__REAL_1(,, y, a) hands them on. */
@@ -2583,17 +2585,9 @@ extern const gpumc__device *gpumc__cuda_device(void);
    everywhere, which is improper and cannot be drawn from; where a prior is of another kind, as a gamma of a
    precision, it leaves that to a set of one row that takes the block. */
 typedef const struct gpumc__prior_law *gpumc_prior_family(void);
-#define GPUMC__IF_REAL_0(...) __VA_ARGS__
-#define GPUMC__IF_REAL_1(...) __VA_ARGS__
-#define GPUMC__IF_REAL_2(...) __VA_ARGS__
-#define GPUMC__IF_REAL_3(...) __VA_ARGS__
-#define GPUMC__IF_COUNT_1(...)
-#define GPUMC__IF_COUNT_2(...)
-#define GPUMC__IF_TRIALS_1(...)
-#define GPUMC__IF_TRIALS_2(...)
 #define GPUMC__DECLARE_PRIOR(shape, cdf, family, parameters, support) \
-    GPUMC__IF_##shape(GPUMC_API gpumc_prior_family gpumc_prior_##family;)
-GPUMC_FAMILIES(GPUMC__DECLARE_PRIOR)
+    GPUMC_API gpumc_prior_family gpumc_prior_##family;
+GPUMC__REAL_FAMILIES(GPUMC__DECLARE_PRIOR)
 GPUMC_API gpumc_prior_family gpumc_prior_flat;
 GPUMC_API gpumc_prior_family gpumc_prior_lkj_corr_cholesky;  /* a: eta; for GPUMC_CHOLESKY_CORR, K x K */
 
@@ -10641,9 +10635,8 @@ typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc
 #define GPUMC__PRIOR_REAL_2(family) GPUMC__PRIOR(family, (y, a[0], a[1]), (, NULL, NULL))
 #define GPUMC__PRIOR_REAL_3(family) GPUMC__PRIOR(family, (y, a[0], a[1], a[2]), (, NULL, NULL, NULL))
 #define GPUMC__PRIOR_OF(shape, cdf, family, parameters, support) \
-    GPUMC__IF_##shape(GPUMC__PRIOR_##shape(family) \
-                      GPUMC__LAW(prior, family, gpumc__prior_##family, NULL, #family, parameters))
-GPUMC_FAMILIES(GPUMC__PRIOR_OF)
+    GPUMC__PRIOR_##shape(family) GPUMC__LAW(prior, family, gpumc__prior_##family, NULL, #family, parameters)
+GPUMC__REAL_FAMILIES(GPUMC__PRIOR_OF)
 static double gpumc__prior_flat(int what, double y, const double *a GPUMC__UNUSED, double *dy GPUMC__UNUSED)
 { return what == GPUMC__DENSITY ? 0 * y : GPUMC_NAN; }
 GPUMC__LAW(prior, flat, gpumc__prior_flat, NULL, "flat", "")
