@@ -1,7 +1,8 @@
-"""The coefficients of the polynomials and rational functions in gpumc.h, section api-math.
+"""The coefficients of the polynomials and rational functions in gpumc.h, section api-math, and of the one that
+examples/stop_signal_rows.h has (mills).
 
-    python3 poly.py              prints the private leaves gpumc__poly_* as they stand in the header
-    python3 poly.py ../gpumc.h   compares them with the header's text
+    python3 poly.py              prints the private leaves gpumc__poly_* as they stand there
+    python3 poly.py FILES        compares them with the text of these files
 
 Each fit interpolates in Chebyshev points at 50 digits, which is within a factor of about three of the best
 possible, and is rounded to double. The error stated is that of the rounded coefficients in exact arithmetic,
@@ -208,7 +209,7 @@ FITS = [
         lambda x: 1 / x + erfcx_rest(x)),
     Fit('mills', '((y + 5) M(y) - 1) (y + 5), M the Mills ratio, x = (y - 5) / (y + 5)',
         second_term(mills, 5), -1, 1 - EPS, 23, size=lambda t: 10 / (1 - t) + second_term(mills, 5)(t)),
-    Fit('mills_excess', '((y + 4) (1 / M(y) - y) - 1) (y + 4), x = (y - 4) / (y + 4)',
+    Fit('mills_excess', '((y + 4) (1 / M(y) - y) - 1) (y + 4), M the Mills ratio, x = (y - 4) / (y + 4)',
         second_term(mills_excess, 4), -1, 1 - EPS, 27,
         size=lambda t: 8 / (1 - t) + second_term(mills_excess, 4)(t)),
     Fit('quantile_middle', 'Phi^-1(1/2 + q) / q - 2.5, x = 0.180625 - q^2',
@@ -237,14 +238,14 @@ FITS = [
 
 
 def main():
-    header = open(sys.argv[1]).read() if len(sys.argv) > 1 else None
+    there = ''.join(open(path).read() for path in sys.argv[1:])
     missing = 0
     for fit in FITS:
         text = fit.leaves()
-        if header is None:
+        if not there:
             print(text)
-        elif text not in header:
-            print('not in %s:\n%s' % (sys.argv[1], text))
+        elif text not in there:
+            print('not in %s:\n%s' % (' or '.join(sys.argv[1:]), text))
             missing += 1
     return missing
 

@@ -53,9 +53,10 @@ done
 # Compiled, not linked, with -ffast-math: linking would switch subnormal numbers off.
 have gcc && check 'gcc -ffast-math: values in loops' values_are_right gcc '-O2 -ffast-math -DONLY_LOOPS'
 if have python3 && python3 -c 'import mpmath' 2>/dev/null; then
-    check 'the coefficients are those of poly.py' python3 poly.py ../gpumc.h
+    check 'the coefficients are those of poly.py' python3 poly.py ../gpumc.h ../examples/stop_signal_rows.h
     sed 's/0\.8716208329044874/0.8716208329044875/' ../gpumc.h >"$scratch/gpumc.h"
-    check_fails 'a changed coefficient must be noticed' python3 poly.py "$scratch/gpumc.h"
+    check_fails 'a changed coefficient must be noticed' python3 poly.py "$scratch/gpumc.h" \
+        ../examples/stop_signal_rows.h
 else
     skip 'no python3 with mpmath: the coefficients against poly.py'
 fi
