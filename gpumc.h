@@ -3223,32 +3223,27 @@ static gpumc_isa gpumc__isa_best(void)
                    && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")
                ? GPUMC_ISA_AVX512 : GPUMC_ISA_AVX2;
 }
-#define GPUMC__ISA_NAMES { "SSE2", "AVX2", "AVX-512" }
+static const char *const gpumc__isa_names[GPUMC__N_ISA] = { "SSE2", "AVX2", "AVX-512" };
 #elif defined(__aarch64__)
 static gpumc_isa gpumc__isa_best(void) { return GPUMC_ISA_BASELINE; }
-#define GPUMC__ISA_NAMES { "NEON", "NEON", "NEON" }
+static const char *const gpumc__isa_names[GPUMC__N_ISA] = { "NEON", "NEON", "NEON" };
 #else
 static gpumc_isa gpumc__isa_best(void) { return GPUMC_ISA_BASELINE; }
-#define GPUMC__ISA_NAMES { "baseline", "baseline", "baseline" }
+static const char *const gpumc__isa_names[GPUMC__N_ISA] = { "baseline", "baseline", "baseline" };
 #endif
 
 GPUMC_API gpumc_isa gpumc_isa_resolve(gpumc_isa wanted)
 {
     static const char *const names[GPUMC__N_ISA] = { "baseline", "avx2", "avx512" };
-    static const char *const shown[GPUMC__N_ISA] = GPUMC__ISA_NAMES;
     const gpumc_isa best = gpumc__isa_best();
     const char *forced = wanted == GPUMC_ISA_AUTO ? getenv("GPUMC_ISA") : NULL;
     for (int i = 0; forced && i < GPUMC__N_ISA; i++)
-        if (!strcmp(forced, names[i]) || !strcmp(forced, shown[i]))
+        if (!strcmp(forced, names[i]) || !strcmp(forced, gpumc__isa_names[i]))
             wanted = (gpumc_isa)(GPUMC_ISA_BASELINE + i);
     return wanted == GPUMC_ISA_AUTO || wanted > best ? best : wanted;
 }
 
-GPUMC_API const char *gpumc_isa_name(gpumc_isa isa)
-{
-    static const char *const names[GPUMC__N_ISA] = GPUMC__ISA_NAMES;
-    return names[gpumc_isa_resolve(isa) - 1];
-}
+GPUMC_API const char *gpumc_isa_name(gpumc_isa isa) { return gpumc__isa_names[gpumc_isa_resolve(isa) - 1]; }
 
 /* ---- files, clock, terminal, threads: POSIX, Win32, or neither --------------------------------- */
 /* -std=c99 hides these names of POSIX, not their functions. */
