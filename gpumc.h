@@ -1275,6 +1275,9 @@ GPUMC_FN int gpumc__is_whole(gpumc_real y)
 GPUMC_FN gpumc_real gpumc__positive(gpumc_real y) { return y <= 0 ? GPUMC_R(1e-30) : y; }
 /* A log cdf before the support. */
 GPUMC_FN gpumc_real gpumc__before(gpumc_real side) { return side > 0 ? -GPUMC_INF : GPUMC_R(0.0); }
+/* The law of |X| at y from the log density of a symmetric X there. */
+GPUMC_FN gpumc_real gpumc__folded(gpumc_real y, gpumc_real whole)
+{ return gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)); }
 /* log(1 - exp(-x)) for x >= 0, accurate at both ends; its derivative is 1 / expm1(x). */
 GPUMC_FN gpumc_real gpumc__log1m_exp(gpumc_real x)
 {
@@ -1494,10 +1497,7 @@ GPUMC__CDF_LEAF(REAL_2, loglogistic, y, scale, shape)
 }
 /* ---- half_normal: the law of |X|, X of normal(0, sigma); P(Y <= y) = erf(z / sqrt 2) - >>half_normal */
 GPUMC_FN gpumc_real gpumc_half_normal_lpdf(GPUMC__TAKES(REAL_1, y, sigma))
-{
-    const gpumc_real whole = gpumc_normal_lpdf(y, GPUMC_R(0.0), sigma, dy, NULL, dsigma);
-    return gpumc__valid(sigma > 0, gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
-}
+{ return gpumc__valid(sigma > 0, gpumc__folded(y, gpumc_normal_lpdf(y, 0, sigma, dy, NULL, dsigma))); }
 GPUMC__CDF_LEAF(REAL_1, half_normal, y, sigma)
 {
     const gpumc_real inv = 1 / sigma, z = y < 0 ? GPUMC_R(0.0) : y * inv, t = z * GPUMC_R(GPUMC__ROOT_HALF);
@@ -1511,10 +1511,7 @@ GPUMC__CDF_LEAF(REAL_1, half_normal, y, sigma)
 }
 /* ---- half_cauchy: the law of |X|, X of cauchy(0, sigma); P(Y <= y) = 2 atan(z) / pi - >>half_cauchy */
 GPUMC_FN gpumc_real gpumc_half_cauchy_lpdf(GPUMC__TAKES(REAL_1, y, sigma))
-{
-    const gpumc_real whole = gpumc_cauchy_lpdf(y, GPUMC_R(0.0), sigma, dy, NULL, dsigma);
-    return gpumc__valid(sigma > 0, gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
-}
+{ return gpumc__valid(sigma > 0, gpumc__folded(y, gpumc_cauchy_lpdf(y, 0, sigma, dy, NULL, dsigma))); }
 /* ---- uniform: log p = -log(b - a), P(Y <= y) = (y - a) / (b - a) ------------------- >>uniform */
 GPUMC_FN gpumc_real gpumc_uniform_lpdf(GPUMC__TAKES(REAL_2, y, a, b))
 {
@@ -1608,8 +1605,8 @@ GPUMC_FN gpumc_real gpumc_student_t_lpdf(GPUMC__TAKES(REAL_3, y, nu, mu, sigma))
 /* ---- half_student_t: the law of |X|, X of student_t(nu, 0, sigma) ----------- >>half_student_t */
 GPUMC_FN gpumc_real gpumc_half_student_t_lpdf(GPUMC__TAKES(REAL_2, y, nu, sigma))
 {
-    const gpumc_real whole = gpumc_student_t_lpdf(y, nu, GPUMC_R(0.0), sigma, dy, dnu, NULL, dsigma);
-    return gpumc__valid((nu > 0) & (sigma > 0), gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
+    return gpumc__valid((nu > 0) & (sigma > 0),
+                        gpumc__folded(y, gpumc_student_t_lpdf(y, nu, 0, sigma, dy, dnu, NULL, dsigma)));
 }
 /* ---- gamma: log p = a log t - t - log Gamma(a) - log y, t = rate y, a the shape ------ >>gamma
    At y = 0 the density is 0, the rate or infinite as the shape is above, at or below 1. */
@@ -5464,8 +5461,8 @@ GPUMC_API void gpumc_multinomial_mean(double n, const double *p, size_t K, doubl
 }
 GPUMC_API void gpumc_multinomial_variance(double n, const double *p, size_t K, double *variance)
 {
-    const int valid = gpumc__is_trials(n) && gpumc__is_simplex(p, K);
-    for (size_t k = 0; k < K; k++) variance[k] = gpumc__valid(valid, n * p[k] * (1 - p[k]));
+    gpumc_multinomial_mean(n, p, K, variance);
+    for (size_t k = 0; k < K; k++) variance[k] *= 1 - p[k];
 }
 /* lkj_corr_cholesky: row i >= 1 is a point in the unit ball of i dimensions, uniform in direction, with
    1 - L_ii^2 distributed as Beta(i / 2, b_i), b_i = eta + (K - 1 - i) / 2, rows independent of each other
