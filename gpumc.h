@@ -1870,7 +1870,7 @@ GPUMC_FN gpumc_real gpumc_wiener_lpdf(gpumc_real y, gpumc_real choice, gpumc_rea
     gpumc__add_3(dy, by_t, dtau, -by_t, dalpha, -2 * (1 + u * by_u) * inv_alpha - v * w);
     gpumc__add_2(dbeta, sign * (by_w - v * alpha), ddelta, -sign * (alpha * w + v * t));
     return gpumc__valid((alpha > 0) & (beta > 0) & (beta < 1),
-                        gpumc__outside((y <= tau) | ((choice != 0) & (choice != 1)), value));
+                        gpumc__outside(y <= tau, gpumc__binary(choice, value, value)));
 }
 /* Returns a time and sets choice. */
 GPUMC_API double gpumc_wiener_rng(gpumc_rng *rng, double alpha, double tau, double beta, double delta,

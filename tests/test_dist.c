@@ -950,6 +950,7 @@ static void check_vector_edges(void)
     CHECK(isnan(WIENER(1, 0, 0, 0.5, 0.5, 0)) && isnan(WIENER(1, 0, -1, 0.5, 0.5, 0)), "alpha 0, -1");
     CHECK(isnan(WIENER(1, 0, 1, 0.5, 0, 0)) && isnan(WIENER(1, 0, 1, 0.5, 1, 0)), "beta 0, 1");
     CHECK(isnan(WIENER(1, 0, 1, 0.5, 0.5, NAN)) && isnan(WIENER(NAN, 0, 1, 0.5, 0.5, 1)), "NaN");
+    CHECK(isnan(WIENER(1, NAN, 1, 0.5, 0.5, 1)), "a choice that is NaN");
     CHECK(isnan(gpumc_wiener_rng(&rng, 1, 0, 1, 1, &choice)) && isnan(choice), "a draw from beta 1");
     CHECK(isnan(gpumc_student_t_rng(&rng, -3, 0, 1)) && isnan(gpumc_half_student_t_rng(&rng, -3, 1)),
           "draws with -3 degrees of freedom");
