@@ -4680,14 +4680,17 @@ static double gpumc__quantile_by(gpumc__cdf_at *cdf, double p, const double *t, 
 GPUMC__CDF_CALL(REAL_3, exp_mod_normal, y, mu, sigma, rate)
 {
     const double z = (y - mu) / sigma, h = rate * sigma, w = z - h, bell = -0.5 * z * z - GPUMC_LOG_SQRT_2PI;
-    const double tail = w < 0 ? bell + gpumc__log(gpumc_mills(-w)) : h * (0.5 * h - z) + gpumc_log_Phi(w);
+    const double mills = w < 0 ? gpumc_mills(-w) : 0, gap = gpumc__mills_gap(-z, h);
+    const double tail = w < 0 ? bell + gpumc__log(mills) : h * (0.5 * h - z) + gpumc_log_Phi(w);
     const double above = gpumc_log_sum_exp(gpumc_log_Phi(-z), tail);
-    const double lower = z < 8 ? bell + gpumc__log(gpumc__mills_gap(-z, h)) : gpumc__log(-gpumc__expm1(tail));
+    const double lower = z < 8 ? bell + gpumc__log(gap) : gpumc__log(-gpumc__expm1(tail));
     const double upper = above < -GPUMC_LOG_2 ? above : gpumc_log1p(-gpumc__exp(lower));
     const double value = side < 0 ? upper : above < -GPUMC_LOG_2 ? gpumc_log1p(-gpumc__exp(above)) : lower;
     if (z - z == 0 && value > -GPUMC_INF) {
-        const double e = side * gpumc__exp(bell - value), t = side * gpumc__exp(tail - value);
-        const double mills = w < 0 ? gpumc_mills(-w) : 0, excess = w < 0 ? gpumc_mills_excess(-w) : 0;
+        const double e = side * (w < 0 ? 1 / (side > 0 ? gap : gpumc_mills(z) + mills)       /* phi by P */
+                                       : gpumc__exp(bell - value));
+        const double t = w < 0 ? mills * e : side * gpumc__exp(tail - value);
+        const double excess = w < 0 ? gpumc_mills_excess(-w) : 0;
         const double by_h = w < 0 ? e * mills * excess : w * t + e;         /* and phi(z) - h E, E the tail */
         gpumc__add_3(dy, rate * t, dmu, -rate * t, drate, sigma * by_h);
         gpumc__add(dsigma, rate * (w < 0 ? e * mills * (excess - z) : e - h * t));
@@ -4720,12 +4723,13 @@ GPUMC__CDF_CALL(REAL_2, inv_gaussian, y, mu, shape)
 {
     const double x = y > 0 && y < GPUMC_INF ? y : mu, root = gpumc__sqrt(shape / x), m = x / mu;
     const double l = root * (m - 1), r = root * (m + 1), bell = -0.5 * l * l - GPUMC_LOG_SQRT_2PI;
-    const double mills = gpumc_mills(r), below = bell + gpumc__log(gpumc_mills(-l) + mills);
-    const double above = bell + gpumc__log(gpumc__mills_gap(l, 2 * root));
-    const double part = side > 0 ? below : above, rest = side > 0 ? above : below;
-    const double value = side * l > 0 && rest < -GPUMC_LOG_2 ? gpumc_log1p(-gpumc__exp(rest)) : part;
+    const double mills = gpumc_mills(r), below = gpumc_mills(-l) + mills;
+    const double above = gpumc__mills_gap(l, 2 * root);
+    const double part = side > 0 ? below : above, rest = bell + gpumc__log(side > 0 ? above : below);
+    const double value = side * l > 0 && rest < -GPUMC_LOG_2 ? gpumc_log1p(-gpumc__exp(rest))
+                                                              : bell + gpumc__log(part);
     if (y > 0 && y < GPUMC_INF) {
-        const double e = side * gpumc__exp(bell - value);
+        const double e = side / part;
         gpumc__add_3(dy, e * root / x, dmu, -2 * shape / (mu * mu) * e * mills,
                      dshape, e * mills * (l - gpumc_mills_excess(r)) / (root * x));
     }

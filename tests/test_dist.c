@@ -961,7 +961,7 @@ static void check_far_out(void)
 {
     static const double cuts[] = { 0, 1e-12 }, corner[] = { 0, 1 }, alpha[] = { 1, 2 };
     double by_lambda = 0, by_p = 0, by_y = 0, by_half_y = 0;
-    double by_phi = 0, by_x = 0, by_sigma = 0, by_corner[2] = { 0, 0 }, lkj[4] = { 0 };
+    double by_late = 0, by_early = 0, by_phi = 0, by_x = 0, by_sigma = 0, by_corner[2] = { 0, 0 }, lkj[4] = { 0 };
     (void)gpumc_neg_binomial_2_lpmf(0, 3, 1e-200, NULL, &by_phi);
     (void)gpumc_gamma_p(1, 1e-320, NULL, &by_x);
     (void)gpumc_cauchy_lccdf(1e40, 0, 1, NULL, NULL, &by_sigma);
@@ -970,7 +970,14 @@ static void check_far_out(void)
     (void)gpumc_binomial_lcdf(2.5e14, 1e15, 0.5, &by_p);
     (void)gpumc_student_t_lccdf(1e6, 1e12, 0, 1, &by_y, NULL, NULL, NULL);
     (void)gpumc_half_student_t_lccdf(1e6, 1e12, 1, &by_half_y, NULL, NULL);
+    (void)gpumc_exp_mod_normal_lcdf(-1e8, 0, 1, 1, &by_late, NULL, NULL, NULL);
+    (void)gpumc_inv_gaussian_lcdf(1e-20, 1, 1, &by_early, NULL, NULL);
+    const double least = gpumc_exp_mod_normal_quantile(1e-12, 0, 1e-8, 1);
     const struct { const char *what; double value, known, within; } rows[] = {
+        { "slope of a normal's lower tail, slow exponentials added", by_late, 1e8, 1e-13 },
+        { "slope of a passage time's lower tail", by_early, 5e39, 1e-13 },
+        { "quantile of a normal of hardly any width",
+          gpumc_exp_mod_normal_lcdf(least, 0, 1e-8, 1, NULL, NULL, NULL, NULL), -27.631021115928547, 1e-12 },
         { "log(1 - exp(-1e-20))", gpumc_log1m_exp(-1e-20), -46.051701859880914, 1e-15 },
         { "log(1 - exp(-40))", gpumc_log1m_exp(-40), -4.248354255291589e-18, 1e-15 },
         { "log(exp(-1000) - exp(-1001))", gpumc_log_diff_exp(-1000, -1001), -1000.4586751453870819, 1e-15 },
