@@ -4436,8 +4436,7 @@ GPUMC_FN void gpumc__normal_pair(uint32_t low, uint32_t high, double *z_0, doubl
    the inner loops, one round at a time: gcc makes half as fast code of ten rounds a lane. Sixteen hide each
    other's latencies. */
 #define GPUMC__RNG_LANES 16
-GPUMC_FN void gpumc__normal_blocks(const gpumc_rng *rng, double *GPUMC__RESTRICT z, uint32_t lanes,
-                                   int halves)
+GPUMC_FN void gpumc__normal_blocks(const gpumc_rng *rng, double *GPUMC__RESTRICT z, uint32_t lanes)
 {
     uint32_t a[GPUMC__RNG_LANES], b[GPUMC__RNG_LANES], c[GPUMC__RNG_LANES], d[GPUMC__RNG_LANES];
     uint32_t key_0 = rng->key[0], key_1 = rng->key[1];
@@ -4452,14 +4451,14 @@ GPUMC_FN void gpumc__normal_blocks(const gpumc_rng *rng, double *GPUMC__RESTRICT
         key_1 += GPUMC__PHILOX_STEP_1;
     }
     for (uint32_t i = 0; i < lanes; i++) gpumc__normal_pair(a[i], b[i], &z[2 * i], &z[2 * i + 1]);
-    for (uint32_t i = 0; i < lanes && halves > 1; i++)
+    for (uint32_t i = 0; i < lanes && lanes == GPUMC__RNG_LANES; i++)
         gpumc__normal_pair(c[i], d[i], &z[2 * lanes + 2 * i], &z[2 * lanes + 2 * i + 1]);
 }
 GPUMC__COPY_512(, void, gpumc__normals_64, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z))
 GPUMC__COPIES(, void, gpumc__normals_64, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
-{ gpumc__normal_blocks(rng, z, 16, 2); }
+{ gpumc__normal_blocks(rng, z, 16); }
 GPUMC__COPIES(, void, gpumc__normals_16, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
-{ gpumc__normal_blocks(rng, z, 8, 1); }
+{ gpumc__normal_blocks(rng, z, 8); }
 
 /* Starts at a fresh block, so that z[i] depends on the counter and i alone. */
 GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
