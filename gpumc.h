@@ -4951,8 +4951,7 @@ GPUMC__MEMBERS(beta_proportion, 2, (mu, kappa), gpumc__is_proportion(mu, kappa),
 
 /* log P(Y <= k) or log P(Y > k) of the beta-binomial law, 0 <= k < n: masses and their derivatives are added
    up by their ratios, from k away from the mean, unless most of the mass is there. */
-static double gpumc__beta_binomial_tail(double side, double k, double n, double a, double b, double *da,
-                                        double *db)
+static gpumc__tail gpumc__beta_binomial_tail(double side, double k, double n, double a, double b)
 {
     double way = k < n * (a / (a + b)) ? -1 : 1, tail, sum, sum_a, sum_b;
     for (int turned = 0;; turned = 1, way = -way) {
@@ -4972,8 +4971,7 @@ static double gpumc__beta_binomial_tail(double side, double k, double n, double 
     const int same = way * side < 0;
     const double value = same ? tail : gpumc__log1p(-gpumc__exp(tail));
     const double scale = (same ? 1 : -gpumc__exp(tail - value)) / sum;
-    gpumc__add_2(da, scale * sum_a, db, scale * sum_b);
-    return value;
+    GPUMC__RETURN(gpumc__tail, side, value, scale * sum_a, scale * sum_b, 0, 0, 0);
 }
 
 /* A law of counts by its tails: P(Y <= k) is the lower tail of beta(size - falls k, k + 1) at x, or, where
@@ -4990,8 +4988,7 @@ static gpumc__tail gpumc__count_tail(gpumc__count law, double y, double side)
     if (y != y) return gpumc__certain_tail(side, y);
     if (k < 0) return gpumc__certain_tail(side, gpumc__before(side));
     if (k >= law.most || k == GPUMC_INF) return gpumc__certain_tail(side, gpumc__before(-side));
-    if (law.falls < 0) return gpumc__certain_tail(side,
-                              gpumc__beta_binomial_tail(side, k, law.size, law.x, law.y, NULL, NULL));
+    if (law.falls < 0) return gpumc__beta_binomial_tail(side, k, law.size, law.x, law.y);
     if (law.size == 0) return gpumc__tail_at(-side, gpumc__gamma_tail(k + 1, law.x, law.log_x));
     return gpumc__tail_at(side, gpumc__beta_tail(law.size - law.falls * k, k + 1,
                                                  law.x, law.y, law.log_x, law.log_y));
@@ -5072,9 +5069,10 @@ static int gpumc__is_beta_binomial(double n, double a, double b)
 { return gpumc__is_trials(n) && gpumc__are_positive(a, b) && a + b <= DBL_MAX; }
 GPUMC__CDF_CALL(TRIALS_2, beta_binomial, y, n, a, b)
 {
-    const double k = floor(y), outer = y < 0 ? gpumc__before(side) : gpumc__before(-side);
-    if (!gpumc__is_beta_binomial(n, a, b) || y != y) return GPUMC_NAN;
-    return k >= 0 && k < n ? gpumc__beta_binomial_tail(side, k, n, a, b, da, db) : outer;
+    if (!gpumc__is_beta_binomial(n, a, b)) return GPUMC_NAN;
+    const gpumc__tail tail = gpumc__count_tail(gpumc__beta_binomial_count(n, a, b), y, side);
+    gpumc__add_2(da, tail.by_a, db, tail.by_b);
+    return tail.value;
 }
 GPUMC__MEMBERS(beta_binomial, 3, (n, a, b), gpumc__is_beta_binomial(n, a, b),
                gpumc__count_quantile(gpumc__beta_binomial_count(n, a, b), u),
