@@ -8067,43 +8067,41 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
     for (size_t i = 0; i < m->n_params; i++) l.n_bundles += gpumc__count_bundled(m, i) > 0;
     l.parts = (gpumc__placed *)gpumc__take(arena, m->n_params, sizeof(gpumc__placed));
     for (size_t i = 0; i < m->n_params; i++) {
-        gpumc__placed p;
-        memset(&p, 0, sizeof p);
-        p.param = &m->params[i];
-        p.at = p.link.at = l.n_natural;
-        p.size = p.link.size = gpumc__nth_size(m, i);
-        p.constraint = gpumc__param_constraint(p.param, p.size);
-        p.free_at = l.n_free;
-        p.free_size = gpumc__size_mul(p.constraint.n_free, p.constraint.count);
-        p.linked = gpumc__is_linked(p.param) || gpumc__only_hears(m, i);
-        l.n_free = gpumc__size_add(l.n_free, p.free_size);
-        l.n_natural = gpumc__size_add(l.n_natural, p.size);
-        l.n_linked += (size_t)p.linked;
-        if (p.linked) {
-            const char *scale = p.param->scale;
-            p.link.n_scales = scale ? gpumc__nth_size(m, gpumc__find_param(m, i, scale)) : 1;
-            p.link.n_units = gpumc__size_add(p.link.n_scales, gpumc__starts_freely(m, i));
-            p.link.from = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
-            p.link.unit = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
-            p.link.per_unit = gpumc__take_doubles(arena, p.link.n_units);
-            if (p.param->walk_coefficient) {
-                p.link.phi = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
-                p.link.mean = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
+        gpumc__placed counted, *p = arena->base ? &l.parts[i] : &counted;
+        p->param = &m->params[i];
+        p->at = p->link.at = l.n_natural;
+        p->size = p->link.size = gpumc__nth_size(m, i);
+        p->constraint = gpumc__param_constraint(p->param, p->size);
+        p->free_at = l.n_free;
+        p->free_size = gpumc__size_mul(p->constraint.n_free, p->constraint.count);
+        p->linked = gpumc__is_linked(p->param) || gpumc__only_hears(m, i);
+        l.n_free = gpumc__size_add(l.n_free, p->free_size);
+        l.n_natural = gpumc__size_add(l.n_natural, p->size);
+        l.n_linked += (size_t)p->linked;
+        if (p->linked) {
+            const char *scale = p->param->scale;
+            p->link.n_scales = scale ? gpumc__nth_size(m, gpumc__find_param(m, i, scale)) : 1;
+            p->link.n_units = gpumc__size_add(p->link.n_scales, gpumc__starts_freely(m, i));
+            p->link.from = (size_t *)gpumc__take(arena, p->size, sizeof(size_t));
+            p->link.unit = (size_t *)gpumc__take(arena, p->size, sizeof(size_t));
+            p->link.per_unit = gpumc__take_doubles(arena, p->link.n_units);
+            if (p->param->walk_coefficient) {
+                p->link.phi = (size_t *)gpumc__take(arena, p->size, sizeof(size_t));
+                p->link.mean = (size_t *)gpumc__take(arena, p->size, sizeof(size_t));
             }
-            p.link.table = n_tables;
-            n_tables += p.link.n_units * GPUMC__TABLE;
-            if (p.param->factor) {
-                const size_t K = p.link.n_kin = gpumc__count_kin(m, m->n_params, p.param->factor);
-                p.link.rank = gpumc__count_kin(m, i, p.param->factor);
-                p.link.kin = n_kin;                          /* of the first; see gpumc__link_init */
-                n_kin += p.link.rank ? 0 : (GPUMC__KIN_ROWS * K + 1) * p.size + 2 * K * K;
+            p->link.table = n_tables;
+            n_tables += p->link.n_units * GPUMC__TABLE;
+            if (p->param->factor) {
+                const size_t K = p->link.n_kin = gpumc__count_kin(m, m->n_params, p->param->factor);
+                p->link.rank = gpumc__count_kin(m, i, p->param->factor);
+                p->link.kin = n_kin;                          /* of the first; see gpumc__link_init */
+                n_kin += p->link.rank ? 0 : (GPUMC__KIN_ROWS * K + 1) * p->size + 2 * K * K;
             }
-            p.link.tells = gpumc__tells(m, i, shares) || gpumc__only_hears(m, i);
-            n_told += (size_t)p.link.tells;
+            p->link.tells = gpumc__tells(m, i, shares) || gpumc__only_hears(m, i);
+            n_told += (size_t)p->link.tells;
         }
-        for (size_t j = 0; shares && gpumc__is_shared(m, i) && j < p.size; j++)
-            l.shared[l.n_shared++].at = p.at + j;
-        if (arena->base) l.parts[i] = p;
+        for (size_t j = 0; shares && gpumc__is_shared(m, i) && j < p->size; j++)
+            l.shared[l.n_shared++].at = p->at + j;
     }
     if (n_told + l.n_bundles == 0) l.n_shared = 0;
     l.notches = (unsigned char *)gpumc__take(arena, l.n_free, 1);
@@ -8116,27 +8114,21 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
     l.bundles = (gpumc__bundle *)gpumc__take(arena, 2 * l.n_bundles, sizeof *l.bundles);
     n_work = 3 * l.n_natural + n_tables + n_kin + (n_told ? GPUMC__MESSAGES * l.n_natural : 0);
     for (size_t i = 0, k = 0; i < m->n_params; i++) {
-        gpumc__bundle j, top;
-        memset(&j, 0, sizeof j);
-        memset(&top, 0, sizeof top);
-        j.n = gpumc__nth_size(m, i);
-        j.most = gpumc__count_bundled(m, i);
-        if (j.most == 0) continue;
-        j.J = gpumc__take_doubles(arena, gpumc__size_mul(gpumc__triangle(0, j.most), j.n));
-        j.b = gpumc__take_doubles(arena, gpumc__size_mul(j.most, j.n));
-        j.slopes = gpumc__take_doubles(arena, gpumc__size_mul(l.n_shared * j.most, j.n));
-        j.shared = arena->base ? placed->shared : NULL;
-        j.n_shared = l.n_shared;
-        j.work = n_work;
-        n_work = gpumc__size_add(n_work, gpumc__bundle_doubles(j.n, j.most));
-        top.n = 1;
-        top.most = j.most;
-        top.work = n_work;
-        n_work = gpumc__size_add(n_work, gpumc__bundle_doubles(1, j.most));
-        if (!arena->base) continue;
-        j.top = &l.bundles[l.n_bundles + k];
-        *j.top = top;
-        l.bundles[k++] = j;
+        const size_t n = gpumc__nth_size(m, i), most = gpumc__count_bundled(m, i);
+        gpumc__bundle counted, *j = arena->base ? &l.bundles[k] : &counted;
+        if (most == 0) continue;
+        j->top = arena->base ? &l.bundles[l.n_bundles + k++] : &counted;
+        j->n = n;
+        j->J = gpumc__take_doubles(arena, gpumc__size_mul(gpumc__triangle(0, most), n));
+        j->b = gpumc__take_doubles(arena, gpumc__size_mul(most, n));
+        j->slopes = gpumc__take_doubles(arena, gpumc__size_mul(l.n_shared * most, n));
+        j->shared = arena->base ? placed->shared : NULL;
+        j->n_shared = l.n_shared;
+        j->work = n_work;
+        j->most = j->top->most = most;
+        j->top->n = 1;
+        j->top->work = n_work = gpumc__size_add(n_work, gpumc__bundle_doubles(n, most));
+        n_work = gpumc__size_add(n_work, gpumc__bundle_doubles(1, most));
     }
     l.n_work = gpumc__size_add(n_work, GPUMC__GUARDS);
     if (!arena->base) return NULL;
