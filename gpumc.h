@@ -6552,21 +6552,16 @@ static void gpumc__link_tell(const gpumc__link *k, const double *x, double *work
 static void gpumc__link_inform(const gpumc__link *k, const double *x, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
-    size_t to = k->places[k->from[0]], unit = k->unit[0];
+    size_t unit = k->unit[0];
     double precision = gpumc__link_precision(k, unit, x);
     gpumc__link_tables(k, x, work);
-    for (int j = 0; k->single && j < k->n_used; j++) {
-        const int p = k->used[j];
-        const double J = precision * gpumc__link_table(k, 0, work)[GPUMC__BY_ANCHOR + p];
-        m.J[to] += k->count[p] * J;
-        m.b[to] += k->sum[p] * J;
-    }
-    for (size_t i = 0; !k->single && i < k->size; i++) {
+    for (size_t j = 0; j < (k->single ? (size_t)k->n_used : k->size); j++) {
+        const size_t i = k->single ? 0 : j, p = k->single ? k->used[j] : k->notches[j];
+        const size_t to = k->places[k->from[i]];
         if (k->unit[i] != unit) precision = gpumc__link_precision(k, unit = k->unit[i], x);
-        const double J = precision * gpumc__link_look_up(k, i, work, GPUMC__BY_ANCHOR);
-        to = k->places[k->from[i]];
-        m.J[to] += J;
-        m.b[to] += J * k->anchors[i];
+        const double J = precision * gpumc__link_table(k, i, work)[GPUMC__BY_ANCHOR + p];
+        m.J[to] += (k->single ? k->count[p] : 1) * J;
+        m.b[to] += (k->single ? k->sum[p] : k->anchors[j]) * J;
     }
 }
 
@@ -6574,24 +6569,19 @@ static void gpumc__link_inform(const gpumc__link *k, const double *x, double *wo
 static void gpumc__inform_pull_back(const gpumc__link *k, const double *x, double *target, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
-    size_t from = k->places[k->from[0]], unit = k->unit[0];
+    size_t unit = k->unit[0];
     double precision = gpumc__link_precision(k, unit, x), moment = 0, heard = 0;
-    for (int j = 0; k->single && j < k->n_used; j++) {
-        const int p = k->used[j];
-        const double rest = gpumc__link_table(k, 0, work)[GPUMC__BY_ANCHOR + p];
-        const double moved = precision * rest * (k->count[p] * m.by_J[from] + k->sum[p] * m.by_b[from]);
-        moment += rest * moved;
-        heard += (1 - rest) * moved;
-    }
-    for (size_t i = 0; !k->single && i < k->size; i++) {
-        const double rest = gpumc__link_look_up(k, i, work, GPUMC__BY_ANCHOR);
+    for (size_t j = 0; j < (k->single ? (size_t)k->n_used : k->size); j++) {
+        const size_t i = k->single ? 0 : j, p = k->single ? k->used[j] : k->notches[j];
+        const size_t from = k->places[k->from[i]];
+        const double count = k->single ? k->count[p] : 1, anchors = k->single ? k->sum[p] : k->anchors[j];
+        const double rest = gpumc__link_table(k, i, work)[GPUMC__BY_ANCHOR + p];
         if (k->unit[i] != unit) {
             gpumc__link_to_scale(k, unit, x, -2 * moment, target);
             precision = gpumc__link_precision(k, unit = k->unit[i], x);
             moment = 0;
         }
-        from = k->places[k->from[i]];
-        const double moved = precision * rest * (m.by_J[from] + k->anchors[i] * m.by_b[from]);
+        const double moved = precision * rest * (count * m.by_J[from] + anchors * m.by_b[from]);
         moment += rest * moved;
         heard += (1 - rest) * moved;
     }
@@ -7406,9 +7396,7 @@ static GPUMC_LOOP void gpumc__single_map(const gpumc__link *k, const double *GPU
             const unsigned p = notches[i];
             theta[i] = table[p] * q[i] + shift[p] + table[GPUMC__BY_ANCHOR + p] * anchors[i];
         }
-    else if (by_anchor > 0)
-        for (size_t i = 0; i < k->size; i++) theta[i] = common + r * q[i] + by_anchor * anchors[i];
-    else for (size_t i = 0; i < k->size; i++) theta[i] = common + r * q[i];
+    else for (size_t i = 0; i < k->size; i++) theta[i] = common + r * q[i] + by_anchor * anchors[i];
 }
 
 /* Its backward sweep: dq, and what location, scale (by its logarithm) and noise receive. */
