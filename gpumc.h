@@ -6235,8 +6235,7 @@ typedef struct gpumc__link {
     size_t width, back;              /* elements of a row of them, places to the row before */
     int even;                        /* every row has one scale value */
     int alike;   /* one location and scale for all */
-    int single;  /* and nothing else */
-    int uniform; /* and one weight: the vector loops apply */
+    int single;  /* and nothing else: the vector loops apply */
     double count[GPUMC__FULL + 1], sum[GPUMC__FULL + 1];     /* elements of every weight, their anchors */
 } gpumc__link;
 
@@ -6332,7 +6331,6 @@ static void gpumc__link_settle(gpumc__link *k)
     k->single = k->alike && k->n_covariates == 0 && k->rank == 0;
     for (int p = 0; p <= GPUMC__FULL; p++)
         if (k->count[p] > 0) k->used[k->n_used++] = (unsigned char)p;
-    k->uniform = k->single && k->n_used == 1;
 }
 
 /* The tables of every scale value, for the weights in use. */
@@ -7391,7 +7389,7 @@ static GPUMC_LOOP void gpumc__single_map(const gpumc__link *k, const double *GPU
     double shift[GPUMC__FULL + 1];
     for (int j = 0; j < k->n_used; j++) shift[k->used[j]] = table[GPUMC__BY_MU + k->used[j]] * mu;
     const double common = shift[notches[0]];
-    if (!k->uniform)
+    if (k->n_used > 1)
         for (size_t i = 0; i < k->size; i++) {
             const unsigned p = notches[i];
             theta[i] = table[p] * q[i] + shift[p] + table[GPUMC__BY_ANCHOR + p] * anchors[i];
@@ -7410,7 +7408,7 @@ static GPUMC_LOOP void gpumc__single_pull(const gpumc__link *k, const double *GP
     const double *GPUMC__RESTRICT by = table + GPUMC__BY_ANCHOR, *GPUMC__RESTRICT anchors = k->anchors;
     const size_t n = k->size, p = notches[0];
     received[0] = received[1] = received[2] = 0;
-    if (k->uniform) {
+    if (k->n_used == 1) {
         const double r = table[p];
         if (slope[p] > 0) {                                   /* else centred: nothing is received */
             const double sum = gpumc__sum(g, n), moment = gpumc__dot(theta, g, n) - mu * sum;
@@ -7548,7 +7546,7 @@ struct gpumc_layout {
     const gpumc_model *model;
     gpumc__placed *parts;
     size_t *order;                   /* of the parts: those without link first, then those that only hear */
-    size_t leader;                   /* the first in it that passes messages on, or GPUMC__NONE */
+    gpumc__placed *leader;           /* the first in it that passes messages on, or NULL */
     double *evidence;                /* J, then b, of the data alone for every natural value, by places */
     size_t *places;                  /* where in messages a natural value of a link stands */
     gpumc__shared shared[GPUMC__MOST_SHARED];
@@ -8051,7 +8049,6 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
     memset(&l, 0, sizeof l);
     l.model = m;
     l.n_parts = m->n_params;
-    l.leader = GPUMC__NONE;
     for (size_t i = 0; i < m->n_params; i++) l.n_bundles += gpumc__count_bundled(m, i) > 0;
     l.parts = (gpumc__placed *)gpumc__take(arena, m->n_params, sizeof(gpumc__placed));
     for (size_t i = 0; i < m->n_params; i++) {
@@ -8141,7 +8138,7 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         for (size_t i = 0; i < l.n_parts; i++)
             if (l.parts[i].linked + gpumc__is_linked(l.parts[i].param) == links) l.order[n_ordered++] = i;
     for (size_t i = l.n_parts; i-- > 0;)
-        if (l.parts[l.order[i]].link.tells) l.leader = l.order[i];
+        if (l.parts[l.order[i]].link.tells) l.leader = &l.parts[l.order[i]];
     *placed = l;
     return placed;
 }
@@ -8188,7 +8185,7 @@ static gpumc__placed *gpumc__part(const gpumc_layout *l, size_t i) { return &l->
 static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const double *x, double *work)
 {
     const size_t n = l->n_natural;
-    if ((size_t)(p - l->parts) != l->leader || !p->link.anchored) return;
+    if (p != l->leader || !p->link.anchored) return;
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
         const gpumc__messages m = gpumc__link_messages(&p->link, work);
@@ -8231,7 +8228,7 @@ static void gpumc__part_pull(const gpumc_layout *l, const gpumc__placed *p, cons
                              double *target, double *dq, double *work)
 {
     gpumc__link_pull(&p->link, x, G, target, dq + p->free_at, work);
-    if ((size_t)(p - l->parts) != l->leader || !p->link.anchored) return;
+    if (p != l->leader || !p->link.anchored) return;
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
         if (gpumc__link_informs(k)) gpumc__inform_pull_back(k, x, target, work);
@@ -20907,7 +20904,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
     gpumc__carry(k, l->notches, l->n_free);
     gpumc__carry(k, l->anchors, l->n_free * sizeof *l->anchors);
     gpumc__carry(k, l->shapes, l->n_free * sizeof *l->shapes);
-    if (l->leader != GPUMC__NONE) gpumc__carry(k, l->evidence, 2 * l->n_natural * sizeof *l->evidence);
+    if (l->leader) gpumc__carry(k, l->evidence, 2 * l->n_natural * sizeof *l->evidence);
     gpumc__carry(k, l->shared, sizeof l->shared);
     gpumc__carry(k, l->slopes, l->n_shared * l->n_natural * sizeof *l->slopes);
     for (gpumc__bundle *j = l->bundles; j < l->bundles + l->n_bundles; j++) gpumc__carry_bundle(k, l, j);

@@ -80,7 +80,7 @@ static void set_weights(gpumc_layout *l, int kind)
         k->noise = kind == 4 ? noise : none;
         for (size_t j = 0; j < k->size; j++) k->anchors[j] = cos(2.3 * (double)j + kind);
         for (size_t j = 0; j < k->size && k->tells; j++) {
-            const double known = kind == 3 && i == l->leader ? 0 : 1;
+            const double known = kind == 3 && &l->parts[i] == l->leader ? 0 : 1;
             l->evidence[k->at + j] = known * (0.5 + 2 * fabs(sin(3.7 * (double)j)));
             l->evidence[l->n_natural + k->at + j] = known * 2 * cos(1.9 * (double)j + kind);
         }
