@@ -7060,7 +7060,7 @@ static double gpumc__bundle_inverse(const gpumc__link *k, const double *x, doubl
     return gpumc__sum_log(spread, k->size);
 }
 
-/* The chain rule through f_bc: by r_b, Q_bb and w_c; and, of a third value before b, by Q_ab. */
+/* The chain rule through f_bc: by r_b, Q_bb and w_c. */
 GPUMC__COPIES(, void, gpumc__bundle_divide_back,
               (size_t n, const double *GPUMC__RESTRICT f, const double *GPUMC__RESTRICT w,
                const double *GPUMC__RESTRICT by_r, const double *GPUMC__RESTRICT by_bb,
@@ -7074,21 +7074,11 @@ GPUMC__COPIES(, void, gpumc__bundle_divide_back,
         by_w[i] -= f[i] * by_r[i];
     }
 }
-GPUMC__COPIES(, void, gpumc__bundle_third_back,
-              (size_t n, const double *GPUMC__RESTRICT f_a, const double *GPUMC__RESTRICT f_b,
-               const double *GPUMC__RESTRICT by_ab, double *GPUMC__RESTRICT by_cc,
-               double *GPUMC__RESTRICT by_ac, double *GPUMC__RESTRICT by_bc),
-              (n, f_a, f_b, by_ab, by_cc, by_ac, by_bc), n >= GPUMC__LANES)
-{
-    for (size_t i = 0; i < n; i++) {
-        by_cc[i] += by_ab[i] * f_a[i] * f_b[i];
-        by_ac[i] -= by_ab[i] * f_b[i];
-        by_bc[i] -= by_ab[i] * f_a[i];
-    }
-}
 
+/* Of all steps; of a third value before b, by Q_ab, too. Where members lay is known no more. */
 static void gpumc__bundle_solve_back(const gpumc__bundle *j, double *work)
 {
+    double *product = gpumc__bundle_row(j, GPUMC__OFF, 0, work);
     for (size_t c = 1; c < j->K; c++) {
         const double *w = gpumc__bundle_row(j, GPUMC__TOLD, c, work);
         double *by_cc = gpumc__bundle_pair(j, 1, c, c, work);
@@ -7098,10 +7088,15 @@ static void gpumc__bundle_solve_back(const gpumc__bundle *j, double *work)
             double *by_bc = gpumc__bundle_pair(j, 1, b, c, work);
             gpumc__bundle_divide_back(j->n, f, w, gpumc__bundle_row(j, GPUMC__BY_TOLD, b, work),
                                       gpumc__bundle_pair(j, 1, b, b, work), by_cc, by_w, by_bc);
-            for (size_t a = 0; a < b; a++)
-                gpumc__bundle_third_back(j->n, gpumc__bundle_pair(j, 0, a, c, work), f,
-                                         gpumc__bundle_pair(j, 1, a, b, work), by_cc,
-                                         gpumc__bundle_pair(j, 1, a, c, work), by_bc);
+            for (size_t a = 0; a < b; a++) {
+                const double *f_a = gpumc__bundle_pair(j, 0, a, c, work);
+                const double *by_ab = gpumc__bundle_pair(j, 1, a, b, work);
+                memset(product, 0, j->n * sizeof *product);
+                gpumc__add_product(j->n, 1, by_ab, f_a, product);
+                gpumc__add_product(j->n, 1, product, f, by_cc);
+                gpumc__add_product(j->n, -1, by_ab, f, gpumc__bundle_pair(j, 1, a, c, work));
+                gpumc__add_product(j->n, -1, by_ab, f_a, by_bc);
+            }
         }
     }
 }
@@ -7207,19 +7202,6 @@ GPUMC__COPIES(, void, gpumc__bundle_pull_row,
         dq[i] = spread[i] * g[i];
     }
 }
-GPUMC__COPIES(, void, gpumc__bundle_pull_pair,
-              (size_t n, const double *GPUMC__RESTRICT g, const double *GPUMC__RESTRICT f,
-               const double *GPUMC__RESTRICT off, const double *GPUMC__RESTRICT by_r,
-               double *GPUMC__RESTRICT to, double *GPUMC__RESTRICT by_mu, double *GPUMC__RESTRICT by),
-              (n, g, f, off, by_r, to, by_mu, by), n >= GPUMC__LANES)
-{
-    for (size_t i = 0; i < n; i++) {
-        const double moved = f[i] * g[i];
-        to[i] -= moved;
-        by_mu[i] += moved;
-        by[i] = -by_r[i] * off[i];
-    }
-}
 
 /* What a top is told by others: of no population, so about 0. And the chain rule through J and b. */
 static void gpumc__bundle_hear(const gpumc__bundle *top, double *work)
@@ -7262,11 +7244,14 @@ static void gpumc__bundle_pull(const gpumc__link *k, const double *x, const doub
                                gpumc__bundle_pair(j, 0, c, c, work),
                                gpumc__bundle_row(j, GPUMC__SPREAD, c, work), by_v, by_r, by_mu + c * n,
                                dq + (c - k->seat) * n);
-        for (size_t b = 0; b < c; b++)
-            gpumc__bundle_pull_pair(n, g, gpumc__bundle_pair(j, 0, b, c, work),
-                                    gpumc__bundle_row(j, GPUMC__OFF, b, work), by_r,
-                                    target + gpumc__bundle_at(j, b), by_mu + b * n,
-                                    gpumc__bundle_pair(j, 1, b, c, work));
+        for (size_t b = 0; b < c; b++) {
+            const double *f = gpumc__bundle_pair(j, 0, b, c, work);
+            double *by_f = gpumc__bundle_pair(j, 1, b, c, work);
+            memset(by_f, 0, n * sizeof *by_f);
+            gpumc__add_product(n, -1, by_r, gpumc__bundle_row(j, GPUMC__OFF, b, work), by_f);
+            gpumc__add_product(n, -1, f, g, target + gpumc__bundle_at(j, b));
+            gpumc__add_product(n, 1, f, g, by_mu + b * n);
+        }
     }
     if (k->seat > 0) return;
     gpumc__bundle_solve_back(j, work);
