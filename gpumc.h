@@ -5705,7 +5705,8 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
 {
     const gpumc__range r = c->range;
     const size_t n = c->n;
-    double log_jacobian = (double)n * r.log_width;
+    const int logistic = c->kind == GPUMC_INTERVAL || c->kind == GPUMC_UNIT;
+    double log_jacobian = (double)n * r.log_width, y;
     switch (c->kind) {
     case GPUMC_UNBOUNDED: memcpy(x, q, n * sizeof(double)); return 0;
     case GPUMC_AFFINE:
@@ -5720,30 +5721,24 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
             const double step = r.width * (x[i] / (1 + x[i]));
             x[i] = gpumc__within(q[i] < 0 ? r.lower + step : r.upper - step, r.least, r.greatest);
         }
-        for (size_t i = 0; i < n; i++) {
-            const gpumc__shape f = gpumc__shape_of(c, i);
-            if (f.typical == 0) continue;
-            double odds;
-            log_jacobian += gpumc__shape_map(f, q[i], &odds);
-            log_jacobian += gpumc_fabs(q[i]) + 2 * gpumc_log1p(gpumc__exp(-gpumc_fabs(q[i])))
-                            - 2 * gpumc_log1p(odds);
-            x[i] = gpumc__within(odds < 1 ? r.lower + r.width * (odds / (1 + odds))
-                                          : r.upper - r.width / (1 + odds), r.least, r.greatest);
-        }
-        return log_jacobian;
-    default:                                           /* exponential or scored */
+        break;
+    default:
         for (size_t i = 0; i < n; i++)
             x[i] = gpumc__within(r.base + r.width * gpumc_exp(q[i]), r.least, r.greatest);
         log_jacobian = n == 1 ? q[0] : gpumc__sum(q, n);
-        for (size_t i = 0; i < n; i++) {
-            const gpumc__shape f = gpumc__shape_of(c, i);
-            if (f.typical == 0) continue;
-            double gap;
-            log_jacobian += gpumc__shape_map(f, q[i], &gap) - q[i];
-            x[i] = gpumc__within(r.base + r.width * gap, r.least, r.greatest);
-        }
-        return log_jacobian;
     }
+    for (size_t i = 0; i < n; i++) {                   /* what is scored: y are distances or odds */
+        const gpumc__shape f = gpumc__shape_of(c, i);
+        if (f.typical == 0) continue;
+        const double log_slope = gpumc__shape_map(f, q[i], &y);
+        log_jacobian += logistic ? log_slope : log_slope - q[i];
+        if (logistic)
+            log_jacobian += gpumc_fabs(q[i]) + 2 * gpumc_log1p(gpumc__exp(-gpumc_fabs(q[i])))
+                            - 2 * gpumc_log1p(y);
+        x[i] = gpumc__within(!logistic ? r.base + r.width * y : y < 1 ? r.lower + r.width * (y / (1 + y))
+                             : r.upper - r.width / (1 + y), r.least, r.greatest);
+    }
+    return log_jacobian;
 }
 
 static GPUMC_LOOP void gpumc__elementwise_inverse(const gpumc__constraint *c, const double *x, double *q)
@@ -5767,28 +5762,24 @@ static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const
     const gpumc__range r = c->range;
     const double inv = 1 / r.width;
     const size_t n = c->n;
+    const int logistic = c->kind == GPUMC_INTERVAL || c->kind == GPUMC_UNIT;
     switch (c->kind) {
-    case GPUMC_UNBOUNDED: memcpy(dq, dx, n * sizeof(double)); break;
-    case GPUMC_AFFINE: for (size_t i = 0; i < n; i++) dq[i] = r.width * dx[i]; break;
+    case GPUMC_UNBOUNDED: memcpy(dq, dx, n * sizeof(double)); return;
+    case GPUMC_AFFINE: for (size_t i = 0; i < n; i++) dq[i] = r.width * dx[i]; return;
     case GPUMC_INTERVAL: case GPUMC_UNIT:
         for (size_t i = 0; i < n; i++) {
             const double below = (x[i] - r.lower) * inv, above = r.upper - x[i];
             dq[i] = below * above * dx[i] + (above * inv - below);
         }
-        for (size_t i = 0; i < n; i++) {
-            const gpumc__shape f = gpumc__shape_of(c, i);
-            if (f.typical == 0) continue;
-            const double odds = (x[i] - r.lower) / (r.upper - x[i]), rest = 1 / (1 + odds);
-            dq[i] = gpumc__shape_pull(f, q[i], odds, r.width * dx[i] * rest * rest - 2 * rest);
-        }
         break;
-    default:
-        for (size_t i = 0; i < n; i++) dq[i] = (x[i] - r.base) * dx[i] + 1;
-        for (size_t i = 0; i < n; i++) {
-            const gpumc__shape f = gpumc__shape_of(c, i);
-            if (f.typical != 0)
-                dq[i] = gpumc__shape_pull(f, q[i], r.width * (x[i] - r.base), r.width * dx[i]);
-        }
+    default: for (size_t i = 0; i < n; i++) dq[i] = (x[i] - r.base) * dx[i] + 1;
+    }
+    for (size_t i = 0; i < n; i++) {                   /* what is scored, by y as above */
+        const gpumc__shape f = gpumc__shape_of(c, i);
+        if (f.typical == 0) continue;
+        const double y = logistic ? (x[i] - r.lower) / (r.upper - x[i]) : r.width * (x[i] - r.base);
+        const double rest = 1 / (1 + y), by_y = r.width * dx[i];
+        dq[i] = gpumc__shape_pull(f, q[i], y, logistic ? by_y * rest * rest - 2 * rest : by_y);
     }
 }
 
