@@ -8233,15 +8233,13 @@ static gpumc_status gpumc__part_inverse(const gpumc_layout *l, const gpumc__plac
     return status;
 }
 
-/* Whether a distance from a bound is no number any more: its value stands still, but J would go on. */
+/* Whether a distance is no number any more: its value stands still, but J would go on. */
 static int gpumc__overflows(const gpumc_layout *l, const double *q)
 {
-    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
-        const gpumc_kind kind = p->param->kind;
-        const int grows = kind == GPUMC_POSITIVE || kind == GPUMC_LOWER || kind == GPUMC_UPPER;
-        for (size_t i = p->free_at; grows && i < p->free_at + p->free_size; i++)
-            if (q[i] > 709 && l->shapes[i].typical == 0) return 1;
-    }
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
+        for (size_t i = 0; i < p->free_size; i++)
+            if (q[p->free_at + i] > 709 && gpumc__is_distance(&p->constraint, i)
+                && l->shapes[p->free_at + i].typical == 0) return 1;
     return 0;
 }
 
@@ -8826,7 +8824,7 @@ static gpumc_status gpumc__check_joined(const gpumc_layout *l, const double *sta
 static size_t gpumc__check_gradient_stride(const gpumc_layout *l)
 { return gpumc__size_add(gpumc__size_mul(3, l->n_free), l->n_work); }
 
-/* scratch: a gradient, natural values, then that of every member; team may be NULL. */
+/* scratch: a gradient, natural values, room of the other checks, that of every member; team may be NULL. */
 static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double *q, double *scratch,
                                              gpumc_team *team, gpumc_gradient_report *report,
                                              gpumc_error *error)

@@ -1431,6 +1431,31 @@ static void check_factor_reach(void)
     }
 }
 
+/* Nor has a distance that is no number any more, from a bound or from the value before: there J alone would go
+   on, for ever. */
+static double heavy(const double *x, double *g, void *data)
+{
+    (void)data;
+    for (int i = 0; i < 2; i++) g[i] -= 1.5 / (x[i] < 0 ? x[i] - 1 : x[i] + 1);
+    return -1.5 * (log1p(fabs(x[0])) + log1p(fabs(x[1])));
+}
+static void check_overflow(void)
+{
+    static const gpumc_kind kinds[] = { GPUMC_POSITIVE, GPUMC_LOWER, GPUMC_UPPER, GPUMC_ORDERED,
+                                        GPUMC_POSITIVE_ORDERED };
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        const gpumc_param x = { .name = "x", .size = 2, .kind = kinds[k] };
+        double q[2] = { 1, 705 }, g[2];
+        machine m;
+        machine_open(&m, &x, 1);
+        m.model.log_density = heavy;
+        CHECK(gpumc__is_finite(gpumc_model_eval(m.layout, q, g, m.work)), "kind %d: none below", (int)kinds[k]);
+        q[1] = 1500;
+        CHECK(gpumc_model_eval(m.layout, q, g, m.work) == -HUGE_VAL, "kind %d: one beyond", (int)kinds[k]);
+        machine_close(&m);
+    }
+}
+
 /* What is learned of a walk does not hang on its first element, where that is no deviation. */
 static void check_start_share(void)
 {
@@ -2192,6 +2217,7 @@ int main(void)
     check_promise();
     check_reach();
     check_factor_reach();
+    check_overflow();
     check_learning();
     check_anchors();
     check_noise();
