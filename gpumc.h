@@ -9017,12 +9017,6 @@ static double gpumc__climb_eval(gpumc__climb *c, const double *q, double *g)
 }
 
 GPUMC__OFTEN
-/* Standard deviations after the step. Held values have a log_sd of -infinity. */
-GPUMC__COPIES(, void, gpumc__climb_spread,
-              (const double *GPUMC__RESTRICT log_sd, const double *GPUMC__RESTRICT log_step,
-               double *GPUMC__RESTRICT sd, size_t n), (log_sd, log_step, sd, n), n > 16)
-{ for (size_t i = 0; i < n; i++) sd[i] = gpumc_exp(log_sd[i] + log_step[i]); }
-
 /* The next step of log_sd, to what the curvature says, and that of the mean, Newton's, at most `most`. */
 GPUMC__COPIES(, void, gpumc__climb_steps,
               (const double *GPUMC__RESTRICT slope, const double *GPUMC__RESTRICT bend,
@@ -9057,13 +9051,13 @@ static void gpumc__climb_cut(gpumc__climb *c, double part)
     }
 }
 
-/* The evidence bound after the step, with both gradients. */
+/* The evidence bound after the step, with both gradients. Held values have a log_sd of -infinity. */
 static double gpumc__climb_look(gpumc__climb *c)
 {
     const size_t n = c->layout->n_free;
     double bound = 0;
-    gpumc__climb_spread(c->log_sd, c->log_step, c->away, n);
     for (size_t i = 0; i < n; i++) {
+        c->away[i] = gpumc__exp(c->log_sd[i] + c->log_step[i]);
         if (c->away[i] > 0) bound += c->log_sd[i] + c->log_step[i];
         if (!(gpumc_rng_word(&c->rng) & 1)) c->away[i] = -c->away[i];
     }
