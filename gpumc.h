@@ -15914,9 +15914,6 @@ GPUMC__COPIES(, void, gpumc__exp_shifted,
               (x, n, by, y), n > 64)
 { for (size_t i = 0; i < n; i++) y[i] = gpumc_exp(x[i] - by); }
 
-GPUMC__COPIES(, void, gpumc__shift, (double *x, size_t n, double by), (x, n, by), n > 64)
-{ for (size_t i = 0; i < n; i++) x[i] -= by; }
-
 GPUMC__COPIES(return, double, gpumc__sum_above, (const double *x, size_t n, double by), (x, n, by), n > 64)
 {
     double sum;
@@ -16560,13 +16557,13 @@ static double gpumc__smooth_tail(gpumc__sheet *s, double *log_ratios, size_t n_t
 static double gpumc__smooth_weights(gpumc__sheet *s, double *log_ratios, double r_eff, double *ess)
 {
     const size_t n = s->total, n_tail = (size_t)ceil(fmin(0.2 * (double)n, 3 * sqrt((double)n / r_eff)));
-    gpumc__shift(log_ratios, n, gpumc__largest(log_ratios, n));
+    gpumc__spread_about(log_ratios, n, gpumc__largest(log_ratios, n), 0);
     if (n_tail < 5) s->flags |= GPUMC_FLAG_FEW_DRAWS;
     const double k = n_tail < 5 ? GPUMC_INF : gpumc__smooth_tail(s, log_ratios, n_tail);
     gpumc__exp_shifted(log_ratios, n, 0, s->y);
     const double total = gpumc__sum(s->y, n);
     *ess = r_eff * total * total / gpumc__dot(s->y, s->y, n);
-    gpumc__shift(log_ratios, n, log(total));
+    gpumc__spread_about(log_ratios, n, log(total), 0);
     return k;
 }
 
