@@ -16690,14 +16690,14 @@ GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
    row come from memory at once: as many columns are set upright together. */
 
 enum { GPUMC__ABREAST = 8 };
-typedef struct gpumc__desk { gpumc__sheet sheet; double *upright; } gpumc__desk;
 typedef struct gpumc__columns {
     const gpumc_fit *fit;
     gpumc_group group;
     void (*each)(gpumc__sheet *s, size_t column, void *user);
     void *user;
-    size_t n_desks;
-    gpumc__desk *desks;
+    size_t n_sheets;
+    gpumc__sheet *sheets;
+    double *upright;                     /* columns, GPUMC__ABREAST for each sheet */
 } gpumc__columns;
 
 static size_t gpumc__group_size(const gpumc_fit *f, gpumc_group group)
@@ -16729,9 +16729,9 @@ static void gpumc__columns_part(size_t part, int member GPUMC__UNUSED, void *use
 {
     const gpumc__columns *u = (const gpumc__columns *)user;
     const gpumc_fit *f = u->fit;
-    gpumc__sheet *s = &u->desks[part].sheet;
-    double *upright = u->desks[part].upright;
-    for (size_t c = part * GPUMC__ABREAST; c < f->n_columns; c += u->n_desks * GPUMC__ABREAST) {
+    gpumc__sheet *s = &u->sheets[part];
+    double *upright = u->upright + part * GPUMC__ABREAST * s->total;
+    for (size_t c = part * GPUMC__ABREAST; c < f->n_columns; c += u->n_sheets * GPUMC__ABREAST) {
         const size_t n = gpumc__smaller(f->n_columns - c, GPUMC__ABREAST);
         for (size_t k = 0, set = 0; k < n; k++) {
             const gpumc_series series = { upright + k * s->total, f->n_chains, f->n_draws, 0, 0 };
@@ -16749,24 +16749,18 @@ static int gpumc__each_column(const gpumc_fit *fit, gpumc_team *team, gpumc_grou
 {
     const size_t threads = team ? (size_t)gpumc_team_threads(team) : 1;
     const size_t wanted = gpumc__smaller(threads, gpumc__group_size(fit, group) / GPUMC__ABREAST + 1);
-    const size_t of_desk = gpumc__size_mul(GPUMC__ABREAST * sizeof(double), fit->n_chains * fit->n_draws);
-    gpumc__columns u = { fit, group, each, user, 0, NULL };
-    u.desks = (gpumc__desk *)gpumc__allocate(&fit->allocator, wanted * sizeof(gpumc__desk));
-    while (u.desks && u.n_desks < wanted) {                    /* as many as there is memory for */
-        gpumc__desk *d = &u.desks[u.n_desks];
-        d->upright = (double *)gpumc__allocate(&fit->allocator, of_desk);
-        const int open = d->upright
-            && gpumc__open_series(&d->sheet, gpumc_fit_series(fit, 0), &fit->allocator);
-        if (!open) { gpumc__release(&fit->allocator, d->upright); break; }
-        u.n_desks++;
-    }
-    gpumc__run_parts(team, gpumc__columns_part, u.n_desks, &u);
-    for (size_t i = 0; i < u.n_desks; i++) {
-        gpumc__close_sheet(&u.desks[i].sheet);
-        gpumc__release(&fit->allocator, u.desks[i].upright);
-    }
-    gpumc__release(&fit->allocator, u.desks);
-    return u.n_desks > 0;
+    const size_t numbers = gpumc__size_mul(wanted * GPUMC__ABREAST, fit->n_chains * fit->n_draws);
+    gpumc__columns u = { fit, group, each, user, 0, NULL, NULL };
+    u.sheets = (gpumc__sheet *)gpumc__allocate(&fit->allocator, wanted * sizeof *u.sheets);
+    u.upright = (double *)gpumc__allocate(&fit->allocator, gpumc__size_mul(numbers, sizeof(double)));
+    while (u.sheets && u.upright && u.n_sheets < wanted        /* as many as there is memory for */
+           && gpumc__open_series(&u.sheets[u.n_sheets], gpumc_fit_series(fit, 0), &fit->allocator))
+        u.n_sheets++;
+    gpumc__run_parts(team, gpumc__columns_part, u.n_sheets, &u);
+    for (size_t i = 0; i < u.n_sheets; i++) gpumc__close_sheet(&u.sheets[i]);
+    gpumc__release(&fit->allocator, u.upright);
+    gpumc__release(&fit->allocator, u.sheets);
+    return u.n_sheets > 0;
 }
 
 static void gpumc__summarise_column(gpumc__sheet *s, size_t column, void *fit)
