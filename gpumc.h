@@ -20556,12 +20556,8 @@ typedef struct gpumc__chain {
 /* Writes or reads the state, and sums up what passes. */
 typedef struct gpumc__carrier { FILE *file; int reading, failed; uint64_t sum; } gpumc__carrier;
 
-/* What a checkpoint file begins with, in every format. */
-typedef struct gpumc__seal {
-    char magic[8], version[16];
-    uint32_t format, byte_order;
-    uint64_t build, model;
-} gpumc__seal;
+/* What a checkpoint file begins with, in every format; build: checksum of what must be alike to read it. */
+typedef struct gpumc__seal { char magic[8], version[16]; uint64_t build, model; } gpumc__seal;
 
 typedef struct gpumc__checkpoint {
     char *path, *older, *unfinished, *folder;        /* one block; path NULL: none */
@@ -20741,7 +20737,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 14    /* to be raised when what is carried, or what it means, changes */
+#define GPUMC__CHECKPOINT_FORMAT 15    /* to be raised when what is carried, or what it means, changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -20906,30 +20902,19 @@ static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
     for (size_t c = 0; c < r->n_chains && !k->failed; c++) gpumc__carry_chain(k, r, c);
 }
 
-/* ---- what must agree: format, build, model, options ---- */
+/* ---- what must agree: build, model, options ---- */
 static gpumc__seal gpumc__seal_of(const gpumc_model *m)
 {
-    const size_t sizes[] = { sizeof(void *), sizeof(gpumc_nuts), sizeof(gpumc_adapt), sizeof(gpumc__chain),
-                             sizeof(gpumc_sample_options), sizeof(gpumc_draw_stats) };
+    const size_t alike[] = { GPUMC__CHECKPOINT_FORMAT, sizeof(void *), sizeof(gpumc_nuts),
+                             sizeof(gpumc_adapt), sizeof(gpumc__chain), sizeof(gpumc_sample_options),
+                             sizeof(gpumc_draw_stats) };
     gpumc__seal s;
     memset(&s, 0, sizeof s);
     memcpy(s.magic, GPUMC__MAGIC, sizeof s.magic);
     snprintf(s.version, sizeof s.version, "%s", GPUMC_VERSION);
-    s.format = GPUMC__CHECKPOINT_FORMAT;
-    s.byte_order = 0x01020304;
-    s.build = gpumc__checksum(gpumc__digest_text(GPUMC__FNV_START, s.version), sizes, sizeof sizes);
+    s.build = gpumc__checksum(gpumc__digest_text(GPUMC__FNV_START, s.version), alike, sizeof alike);
     s.model = m ? gpumc__digest_model(m) : 0;
     return s;
-}
-
-static gpumc_status gpumc__check_seal(const gpumc__seal *s, const char *path, gpumc_error *error)
-{
-    const gpumc__seal own = gpumc__seal_of(NULL);
-    const char *what = s->byte_order != own.byte_order ? "on a machine with another byte order"
-        : s->format != own.format ? "in another format" : s->build != own.build ? "by another build" : NULL;
-    if (!what) return GPUMC_OK;
-    return gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.100s was written %s (gpumc %.15s, this is %s): resume "
-                       "with the program that wrote it", path, what, s->version, own.version);
 }
 
 /* Options become those saved; one that is given, but not as it was, is a mistake. */
@@ -21046,8 +21031,10 @@ static gpumc_status gpumc__open_newest(gpumc__checkpoint *p, gpumc_sample_option
     }
     p->from.reading = 1;
     gpumc__carry(&p->from, &p->seal, sizeof p->seal);
-    status = p->from.failed ? GPUMC_OK : gpumc__check_seal(&p->seal, path, error);
-    if (status != GPUMC_OK) return status;
+    if (!p->from.failed && p->seal.build != gpumc__seal_of(NULL).build)
+        return gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.100s was written by another build (gpumc %.15s, "
+                           "this is " GPUMC_VERSION "): resume with the program that wrote it", path,
+                           p->seal.version);
     gpumc__carry(&p->from, &saved, offsetof(gpumc_sample_options, progress));
     if (p->from.failed) return gpumc__file_failed(error, path, "read");
     return gpumc__merge_options(o, &saved, error);
@@ -21088,7 +21075,7 @@ static gpumc_status gpumc__load(gpumc__run *r, gpumc_error *error)
 {
     gpumc__checkpoint *p = r->checkpoint;
     double probe = 0;
-    if (p->seal.model != gpumc__seal_of(r->model).model)
+    if (p->seal.model != gpumc__digest_model(r->model))
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "%.100s is of another model: names, kinds, sizes, "
                            "bounds or links of its blocks differ", p->path);
     gpumc__carry_run(&p->from, r, &probe);
