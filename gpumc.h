@@ -20576,7 +20576,11 @@ typedef struct gpumc__unseen {
 } gpumc__unseen;
 
 typedef struct gpumc__run {
-    const gpumc_model *model;
+    size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
+    int warmup, again;                       /* again: by trees, see gpumc__sample_again */
+    double anew;                             /* not 0: the log share of mass that called gpumc__sample_anew */
+    gpumc__unseen unseen;                    /* what paths had not seen, which trees are to have */
+    const gpumc_model *model;                /* from here on not as a checkpoint has it */
     gpumc_layout *layout;
     gpumc_adapt *adapt;
     gpumc_fit *fit;
@@ -20584,10 +20588,6 @@ typedef struct gpumc__run {
     gpumc__chain *chains;
     gpumc_nuts **machines;
     size_t n_chains, chunk; /* chunk: draws a thread makes before it looks for the chain behind */
-    size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
-    int warmup, again;                       /* again: by trees, see gpumc__sample_again */
-    double anew;                             /* not 0: the log share of mass that called gpumc__sample_anew */
-    gpumc__unseen unseen;                    /* what paths had not seen, which trees are to have */
     int elsewhere;                           /* whether another mode is unseen: trees are no help */
     volatile int stopped, overran, unstreamed;   /* overran: generate, its outputs */
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
@@ -20889,11 +20889,7 @@ static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
     gpumc__carry(k, elapsed, sizeof elapsed);
     if (k->reading) r->begin = now - elapsed[0], r->phase_begin = now - elapsed[1];
     gpumc__carry(k, probe, sizeof *probe);
-    gpumc__carry(k, &r->warmup, sizeof r->warmup);
-    gpumc__carry(k, &r->anew, sizeof r->anew);
-    gpumc__carry(k, &r->again, sizeof r->again);
-    gpumc__carry(k, &r->unseen, sizeof r->unseen);
-    gpumc__carry(k, r->n_iterations, sizeof r->n_iterations);
+    gpumc__carry(k, r, offsetof(gpumc__run, model));
     gpumc__carry(k, &f->n_warmup, sizeof f->n_warmup);
     gpumc__carry(k, &f->warmup_gradients, sizeof f->warmup_gradients);
     gpumc__carry(k, &f->warmup_seconds, sizeof f->warmup_seconds);
