@@ -16438,15 +16438,13 @@ static double gpumc__mcse_quantile(gpumc__sheet *s, double p)
     return (s->sorted[(size_t)upper - 1].value - s->sorted[(size_t)lower - 1].value) / 2;
 }
 
-static gpumc_stat gpumc__stat(double value, int flags) { GPUMC__RETURN(gpumc_stat, value, flags); }
-
 static gpumc_stat gpumc__measure(gpumc_series series, double (*statistic)(gpumc__sheet *, double), double p)
 {
     gpumc__sheet s;
     const int open = gpumc__open_series(&s, series, NULL);
     const double value = !open || s.flags & GPUMC_FLAG_NAN ? GPUMC_NAN : statistic(&s, p);
     gpumc__close_sheet(&s);
-    return gpumc__stat(value, s.flags);
+    GPUMC__RETURN(gpumc_stat, value, s.flags);
 }
 
 /* A public statistic from what it is of a sheet; the second kind has an argument. */
@@ -16487,7 +16485,7 @@ GPUMC_API gpumc_stat gpumc_ebfmi(const double *energy, size_t n, size_t stride)
         steps += step * step;
     }
     if (!flags && !(steps > 0)) flags = GPUMC_FLAG_CONSTANT;
-    return gpumc__stat(flags ? GPUMC_NAN : steps / differences.scatter, flags);
+    GPUMC__RETURN(gpumc_stat, flags ? GPUMC_NAN : steps / differences.scatter, flags);
 }
 
 /* The narrowest interval between draws floor(mass S) apart; meaningful for one mode only. */
@@ -16506,7 +16504,7 @@ GPUMC_API gpumc_stat gpumc_hdi(gpumc_series series, double mass, double *lower, 
     gpumc__close_sheet(&s);
     if (lower) *lower = low;
     if (upper) *upper = high;
-    return gpumc__stat(high - low, s.flags);
+    GPUMC__RETURN(gpumc_stat, high - low, s.flags);
 }
 
 /* ---- importance weights -------------------------------------------------------------------------- */
@@ -16577,7 +16575,7 @@ GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, doub
     if (!s.flags) k = gpumc__smooth_weights(&s, log_ratios, r_eff > 0 ? r_eff : 1, &effective);
     gpumc__close_sheet(&s);
     if (ess) *ess = effective;
-    return gpumc__stat(k, s.flags);
+    GPUMC__RETURN(gpumc_stat, k, s.flags);
 }
 
 /* ---- columns of a fit ---------------------------------------------------------------------------- */
@@ -16665,25 +16663,21 @@ static gpumc_summary gpumc__summarise_sheet(gpumc__sheet *s)
     return r;
 }
 
-/* As kept in the fit, or worked out on a sheet of its shape. */
-static int gpumc__summary_is_kept(const gpumc_fit *fit, size_t column)
-{ return fit && fit->summaries && column < fit->n_columns && fit->summaries[column].flags >= 0; }
+/* As kept in the fit, or worked out on a sheet of its shape; NULL: on one of its own. */
 static gpumc_summary gpumc__summary_of(const gpumc_fit *fit, size_t column, gpumc__sheet *s)
 {
-    if (gpumc__summary_is_kept(fit, column)) return fit->summaries[column];
-    gpumc__fill_sheet(s, gpumc_fit_series(fit, column));
-    return gpumc__summarise_sheet(s);
+    gpumc__sheet own;
+    if (fit && fit->summaries && column < fit->n_columns && fit->summaries[column].flags >= 0)
+        return fit->summaries[column];
+    if (s) gpumc__fill_sheet(s, gpumc_fit_series(fit, column));
+    else gpumc__open_series(&own, gpumc_fit_series(fit, column), fit ? &fit->allocator : NULL);
+    const gpumc_summary r = gpumc__summarise_sheet(s ? s : &own);
+    if (!s) gpumc__close_sheet(&own);
+    return r;
 }
 
 GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
-{
-    gpumc__sheet s;
-    if (gpumc__summary_is_kept(fit, column)) return fit->summaries[column];
-    gpumc__open_series(&s, gpumc_fit_series(fit, column), fit ? &fit->allocator : NULL);
-    const gpumc_summary r = gpumc__summarise_sheet(&s);
-    gpumc__close_sheet(&s);
-    return r;
-}
+{ return gpumc__summary_of(fit, column, NULL); }
 
 /* ---- every column of a group -------------------------------------------------------------------
    Shared by a team, each member with a sheet of its own. Draws are kept row by row, and eight numbers of a
