@@ -17473,7 +17473,7 @@ typedef struct gpumc__reader {
     const char *path;                    /* for messages; NULL: read from memory */
     gpumc_csv_options csv;
     gpumc_data *data;
-    size_t room;                         /* for variables */
+    gpumc__buffer variables;             /* those of data */
     gpumc__buffer values;                /* of the variable at work (JSON), of all rows (CSV) */
     const char *field;                   /* of CSV, without blanks and quotes around it */
     size_t field_length;
@@ -17554,16 +17554,14 @@ static int gpumc__is_utf8(const char *text)
 static int gpumc__add_variable(gpumc__reader *r, const char *at, const char *name, size_t length)
 {
     gpumc_data *data = r->data;
-    gpumc__buffer all = { data->variables, data->n_variables, r->room };
-    if (!gpumc__reserve(&data->allocator, &all, 1, sizeof(gpumc_variable), r->error)) return 0;
-    data->variables = (gpumc_variable *)all.items;
-    r->room = all.room;
+    if (!gpumc__reserve(&data->allocator, &r->variables, 1, sizeof(gpumc_variable), r->error)) return 0;
+    data->variables = (gpumc_variable *)r->variables.items;
     gpumc_variable *v = &data->variables[data->n_variables];
     memset(v, 0, sizeof *v);
     char *to = v->name = (char *)gpumc__allocate(&data->allocator, length + 1);
     if (!to) return gpumc__fail_memory(r->error, length + 1) == GPUMC_OK;
     v->is_integer = 1;
-    data->n_variables++;
+    data->n_variables = ++r->variables.n;
     for (size_t i = 0; i < length; i++) {
         if (name[i] == '"' && (++i == length || name[i] != '"'))
             return gpumc__malformed(r, at, "a stray quote");
@@ -17603,8 +17601,8 @@ static gpumc_status gpumc__read_text(const char *text, size_t length, const char
     const gpumc_csv_options defaults = { 0, 0, 0, 0 };
     if (!data || (!text && length)) return GPUMC__BAD_ARGUMENT(error, "text or data is NULL");
     const char *start = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
-    gpumc__reader r = { start, start, length ? text + length : text, path, csv ? *csv : defaults, data, 0,
-                        { NULL, 0, 0 }, NULL, 0, NULL, 0, GPUMC_ERROR_MEMORY, error };
+    gpumc__reader r = { start, start, length ? text + length : text, path, csv ? *csv : defaults, data,
+                        { NULL, 0, 0 }, { NULL, 0, 0 }, NULL, 0, NULL, 0, GPUMC_ERROR_MEMORY, error };
     data->variables = NULL;
     data->n_variables = 0;
     const int done = parse(&r);
