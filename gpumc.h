@@ -18820,11 +18820,10 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     if (!s->path) { s->status = gpumc__fail_memory(error, bytes); return; }
     s->root = (size_t)snprintf(s->path, s->room, "%.*s", (int)length, path);
     if (run) s->root += (size_t)snprintf(s->path + s->root, 20, ".%08lx", (unsigned long)(run & 0xffffffff));
-    strcpy(s->path + s->root, ".tmp");
+    s->root += (size_t)snprintf(s->path + s->root, 5, ".tmp");
     snprintf(s->path + s->room, length + 1, "%s", path);
     errno = EEXIST;
     if (gpumc__exists(path)) { s->status = gpumc__file_failed(error, path, "created"); return; }
-    s->root += 4;
     s->has_checkpoint = run != 0;
     s->keeps = run && gpumc__exists(s->path);
     gpumc__add_entry(s, &root);
@@ -19356,12 +19355,12 @@ static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
     gpumc_status status = GPUMC_OK;
     double longest = 0;
     f->n_draws = SIZE_MAX;
-    for (size_t i = 0; i < n && !status; i++) {
+    for (size_t i = 0; i < n; i++) {
+        const char *name = "";
         snprintf(m->path, m->room, "%s/gpumc.json", m->paths[i]);
         status = gpumc_read_json(m->path, &m->index[i], m->error);
-    }
-    for (size_t i = 0; i < n && !status; i++) {
-        const char *name = "", *wrong = gpumc__wrong_index(m, i, &name);
+        if (status) return status;
+        const char *wrong = gpumc__wrong_index(m, i, &name);
         if (wrong)
             return gpumc__fail(m->error, GPUMC_ERROR_FORMAT, "%.110s: %s%.70s", m->paths[i], wrong, name);
         const double draws = gpumc__facts(m, i)[GPUMC__FACT_DRAWS];
@@ -19369,7 +19368,6 @@ static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
         f->n_draws = (size_t)fmin((double)f->n_draws, draws);
         longest = fmax(longest, draws);
     }
-    if (status) return status;
     while (1 + f->n_blocks < m->index->n_variables
            && gpumc__group_in(m->index->variables[1 + f->n_blocks].name) != GPUMC__STATS) f->n_blocks++;
     gpumc__place_merge(&arena, m);
