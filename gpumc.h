@@ -20775,8 +20775,7 @@ static void gpumc__carry_nuts(gpumc__carrier *k, gpumc_nuts *s)
 static void gpumc__carry_metric(gpumc__carrier *k, gpumc_metric *m)
 {
     const size_t bytes = m->dim * sizeof(double);
-    gpumc__carry(k, &m->kind, sizeof m->kind);
-    gpumc__carry(k, &m->rank, sizeof m->rank);
+    gpumc__carry(k, m, offsetof(gpumc_metric, scale));
     gpumc__carry(k, &m->spring, sizeof m->spring);
     gpumc__carry(k, &m->n_blocks, sizeof m->n_blocks);
     gpumc__carry(k, m->scale, bytes);
