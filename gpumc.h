@@ -15897,14 +15897,14 @@ typedef struct gpumc__sheet {
     double *x, *y;                  /* all draws, chain by chain; the series under study */
     gpumc__ranked *sorted, *spare;  /* all of sorted_of ascending; what is being ranked */
     const double *sorted_of;
-    double *scores;                 /* of ranks among kept values and of those between, once has_scores */
+    double *scores;                 /* of ranks among n_scores kept values and of those between */
     double within, between;         /* mean variance of the halves of y, variance of their means */
     double *lags;                   /* autocovariances of y, mean over the halves; n_lags are known */
     double *wave;                   /* work of the Fourier transform, whose length is at least twice half */
-    size_t n_lags, length;
+    size_t n_lags, length, n_scores;
     double *weights;                /* logarithms of importance weights */
     double mean, sd;                /* of all draws, by gpumc__take_moments */
-    int has_scores, flags;
+    int flags;
     const gpumc_allocator *allocator;
 } gpumc__sheet;
 
@@ -16301,11 +16301,11 @@ GPUMC__COPIES(, void, gpumc__to_scores, (double *x, size_t n), (x, n), n > 64)
    ranks 0, 1/2, 1, ... n - 1: ties share the score of their mean rank. */
 static void gpumc__score(gpumc__sheet *s, const gpumc__ranked *v)
 {
-    const size_t n = s->kept, wanted = s->has_scores ? 0 : n;
+    const size_t n = s->kept, wanted = s->n_scores == n ? 0 : n;
     for (size_t i = 0; i < wanted; i++) s->scores[i] = (double)i;
     gpumc__to_scores(s->scores, wanted);
     for (size_t i = n; i + 1 < 2 * wanted; i++) s->scores[i] = -s->scores[2 * n - 2 - i];
-    s->has_scores = 1;
+    s->n_scores = n;
     for (size_t a = 0, b; a < n; a = b) {
         for (b = a + 1; b < n && v[b].value <= v[a].value; b++) continue;
         for (size_t k = a; k < b; k++) s->y[v[k].index] = s->scores[a + b - 1];
@@ -19801,7 +19801,7 @@ static inline void gpumc__trace_panel(gpumc__page *p)
     gpumc__open_panel(p, 2, 140, GPUMC__NUMBERED, "Trace", 1, (double)n, s->sorted[0].value,
                       s->sorted[s->total - 1].value);
     for (size_t l = 0; l < p->n_drawn && l < s->n_chains; l++) {
-        const double *x = s->x + (s->n_chains > 1 ? p->drawn[l] : 0) * n;
+        const double *x = s->x + p->drawn[l] * n;
         for (size_t b = 0; b < bins; b++) {
             const size_t from = b * n / bins, to = (b + 1) * n / bins;
             double low = x[from], high = x[from];
@@ -19841,7 +19841,7 @@ static inline void gpumc__lags_panel(gpumc__page *p)
     gpumc__open_panel(p, 1, 140, GPUMC__NUMBERED, "Autocorrelation", 0, ends[1], -0.25, 1);
     gpumc__put_path(p, "b", 2, ends, above, below);
     for (size_t l = 0; l < p->n_drawn && l < s->n_chains; l++) {
-        memcpy(s->y, s->x + (s->n_chains > 1 ? p->drawn[l] : 0) * n, n * sizeof(double));
+        memcpy(s->y, s->x + p->drawn[l] * n, n * sizeof(double));
         gpumc__subtract_mean(s->y, n, &squares);
         for (size_t t = 0; t <= n_lags; t++) {
             p->u[t] = (double)t;
@@ -19857,20 +19857,18 @@ static inline void gpumc__growth_panel(gpumc__page *p, size_t column)
     enum { n_points = 20 };
     double bulk[n_points], tail[n_points], most = 100 * (double)p->fit.n_chains;
     const double enough = most, n_draws = (double)p->fit.n_draws;
+    gpumc__sheet s = p->sheet;
     for (size_t k = 0; k < n_points; k++) {
-        gpumc__sheet s = p->sheet;
-        s.n_draws = s.n_draws * (k + 1) / n_points;
+        s.n_draws = p->fit.n_draws * (k + 1) / n_points;
         s.total = s.n_chains * s.n_draws;
         s.half = s.n_draws / 2;
         s.kept = s.n_halves * s.half;
-        s.has_scores = 0;
         p->u[k] = (double)s.n_draws;
         if (s.n_draws > 0) gpumc__fill_sheet(&s, gpumc_fit_series(&p->fit, column));
         bulk[k] = s.half < 6 ? GPUMC_NAN : gpumc__stat_ess_bulk(&s, 0);
         tail[k] = s.half < 6 ? GPUMC_NAN : gpumc__stat_ess_tail(&s, 0);
         most = fmax(most, fmax(bulk[k], tail[k]));
     }
-    p->sheet.has_scores = 0;
     gpumc__open_panel(p, 1, 140, GPUMC__NUMBERED, "ESS by draws a chain", 0, n_draws, 0, 1.05 * most);
     gpumc__put_rule(p, "t", 0, enough, n_draws, enough);
     gpumc__put_path(p, "l k", n_points, p->u, bulk, NULL);
