@@ -17345,7 +17345,7 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
 /* ======================================================================================= >>output
    Numbers look the same in every locale, a reader believes nothing it is given, a writer leaves a complete
    file or none. Read first: gpumc__scan_literal, through which every number comes in; gpumc__json_value, the
-   one loop that knows nested arrays; gpumc__write_files, through which every file goes out. */
+   one loop that knows nested arrays; gpumc__write_file, through which every file goes out. */
 
 /* ---- numbers as text --------------------------------------------------------------------------- */
 /* What a text turns out to be. An integer is written as one and, as a double, exact. */
@@ -18793,7 +18793,7 @@ static void gpumc__meta_contents(gpumc__writer *w, const void *of)
 }
 
 /* ---- stores: from beginning to end ------------------------------------------------------------- */
-/* Checks what is to be written and makes the folders for it. run: of a stream that is resumed, else 0. */
+/* Checks what is to be written and makes the folders for it. run: number of one with a checkpoint, or 0. */
 static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit *fit, size_t planned,
                               const gpumc_store_options *options, uint64_t run, gpumc_error *error)
 {
@@ -20544,7 +20544,7 @@ typedef struct gpumc__chain {
 /* Writes or reads the state, and sums up what passes. */
 typedef struct gpumc__carrier { FILE *file; int reading, failed; uint64_t sum; } gpumc__carrier;
 
-/* What a checkpoint file begins with, in every format; build: checksum of what must be alike to read it. */
+/* What a checkpoint file begins with; the first two never change. build: of what must be alike to read it. */
 typedef struct gpumc__seal { char magic[8], version[16]; uint64_t build, model; } gpumc__seal;
 
 typedef struct gpumc__checkpoint {
@@ -20568,7 +20568,7 @@ typedef struct gpumc__run {
     int warmup, again;                       /* again: by trees, see gpumc__sample_again */
     double anew;                             /* not 0: the log share of mass that called gpumc__sample_anew */
     gpumc__unseen unseen;                    /* what paths had not seen, which trees are to have */
-    const gpumc_model *model;                /* from here on not as a checkpoint has it */
+    const gpumc_model *model;                /* above is what checkpoints carry at once */
     gpumc_layout *layout;
     gpumc_adapt *adapt;
     gpumc_fit *fit;
