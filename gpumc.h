@@ -20641,13 +20641,15 @@ static void gpumc__print_progress(gpumc__run *r, size_t c, size_t before)
 }
 
 /* ---- draws ------------------------------------------------------------------------------------- */
-/* Natural values of the draw. A path that was accepted ends where the density was last called. */
-static void gpumc__natural_draw(gpumc__run *r, gpumc__chain *chain, double *row)
+/* Natural values of the draw, and free ones, where wanted, by the kinds alone: returns what its log density
+   changes by for these. A path that was accepted ends where the density was last called. */
+static double gpumc__natural_draw(gpumc__run *r, gpumc__chain *chain, double *row, double *unconstrained)
 {
     const gpumc_nuts *s = chain->nuts;
     if (s->sampler != GPUMC_SAMPLER_NUTS && gpumc_nuts_stats(s)->selected > 0)
         memcpy(row, chain->work, r->layout->n_natural * sizeof(double));
     else gpumc__to_natural(r->layout, gpumc_nuts_draw(s), row, chain->work);
+    return gpumc__to_kinds(r->layout, gpumc_nuts_draw(s), row, unconstrained, chain->work);
 }
 
 static void gpumc__keep_warmup(gpumc__run *r, size_t c)
@@ -20656,11 +20658,9 @@ static void gpumc__keep_warmup(gpumc__run *r, size_t c)
     gpumc__chain *chain = &r->chains[c];
     const size_t at = c * f->n_warmup + chain->done;
     double *row = f->warmup_draws + at * f->n_columns;
-    gpumc__natural_draw(r, chain, row);
-    for (size_t i = f->n_params_columns; i < f->n_columns; i++) row[i] = GPUMC_NAN;
     f->warmup_stats[at] = *gpumc_nuts_stats(chain->nuts);
-    f->warmup_stats[at].lp +=
-        gpumc__to_kinds(r->layout, gpumc_nuts_draw(chain->nuts), row, NULL, chain->work);
+    f->warmup_stats[at].lp += gpumc__natural_draw(r, chain, row, NULL);
+    for (size_t i = f->n_params_columns; i < f->n_columns; i++) row[i] = GPUMC_NAN;
 }
 
 static void gpumc__generate(gpumc__run *r, size_t c, double *row)
@@ -20686,9 +20686,8 @@ static void gpumc__keep_draw(gpumc__run *r, size_t c)
     double *row = f->draws ? f->draws + at * f->n_columns : chain->row;
     chain->divergences += stats.divergent;
     if ((chain->done + 1) % thin != 0) return;
-    gpumc__natural_draw(r, chain, row);
-    stats.lp += gpumc__to_kinds(r->layout, gpumc_nuts_draw(chain->nuts), row,
-                                f->unconstrained ? f->unconstrained + at * f->n_free : NULL, chain->work);
+    stats.lp += gpumc__natural_draw(r, chain, row,
+                                    f->unconstrained ? f->unconstrained + at * f->n_free : NULL);
     if (r->model->n_outputs > 0) gpumc__generate(r, c, row);
     if (f->stats) f->stats[at] = stats;
     if (!o->on_draw) return;
