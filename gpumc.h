@@ -20552,7 +20552,7 @@ typedef struct gpumc__checkpoint {
     gpumc__carrier from;                     /* what is resumed, if it is reading */
     gpumc__seal seal;                        /* its */
     int is_whole;                            /* path holds a generation to be kept as the older one */
-    double interval, due;                    /* seconds */
+    double due;                              /* when the next is to be written, in seconds */
     gpumc_error read, written;               /* what was wrong with the newest file, with the last saving */
 } gpumc__checkpoint;
 
@@ -20959,12 +20959,12 @@ static gpumc_status gpumc__save_as(gpumc__run *r, gpumc_error *error)
 static int gpumc__save(gpumc__run *r)
 {
     gpumc__checkpoint *p = r->checkpoint;
-    const double begin = gpumc__seconds();
+    const double begin = gpumc__seconds(), given = r->options->checkpoint_seconds;
     const int saved = p->path && gpumc__save_as(r, &p->written) == GPUMC_OK;
     const double end = gpumc__seconds();
     if (saved) p->written.status = GPUMC_OK;
     else if (p->path) (void)remove(p->unfinished);
-    p->due = end + (p->interval > 0 ? p->interval : fmax(600, 20 * (end - begin)));
+    p->due = end + (given > 0 ? given : fmax(600, 20 * (end - begin)));
     return saved;
 }
 
@@ -21037,8 +21037,7 @@ static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, i
     char *slash = strrchr(p->folder, '/');
     if (slash) slash[slash == p->folder] = 0;
     else strcpy(p->folder, ".");
-    p->interval = f->options.checkpoint_seconds;
-    p->due = gpumc__seconds() + (p->interval > 0 ? p->interval : 600);
+    p->due = gpumc__seconds() + (f->options.checkpoint_seconds > 0 ? f->options.checkpoint_seconds : 600);
     if (resume) return gpumc__open_newest(p, &f->options, error);
     if (!gpumc__exists(p->unfinished)) {                /* better now than when there is something to save */
         FILE *trial = fopen(p->unfinished, "ab");
