@@ -15811,17 +15811,15 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
 /* R-hat of the log density over the final phase, where metric and centring stand still. */
 static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    double mean = 0, between = 0, within = 0;
-    const double C = (double)a->n_chains;
+    gpumc__tally means = { 0, 0, 0 };
+    double within = 0, between;
     for (size_t c = 0; c < a->n_chains; c++) {
         gpumc__tally *t = &a->trials[c].tally;
-        t->n++;
-        gpumc__welford(&t->mean, &t->scatter, &gpumc_nuts_stats(chains[c])->lp, 1, 1 / t->n);
-        mean += t->mean / C;
-        within += t->scatter / fmax(t->n - 1, 1) / C;
+        gpumc__count_in(t, gpumc_nuts_stats(chains[c])->lp);
+        gpumc__count_in(&means, t->mean);
+        within += gpumc__tally_variance(t) / (double)a->n_chains;
     }
-    for (size_t c = 0; c < a->n_chains; c++)
-        between += gpumc__square(a->trials[c].tally.mean - mean) / fmax(C - 1, 1);
+    between = gpumc__tally_variance(&means);
     a->mixing = between > 0 ? sqrt(1 + between / fmax(within, 1e-9 * between)) : 1;   /* no 0 / 0 */
 }
 
