@@ -13794,19 +13794,23 @@ typedef struct gpumc__selection {
     double *weights, *along, *sum;
 } gpumc__selection;
 
+/* Rows of n numbers that lie so far apart, about their mean. */
+static void gpumc__centre_rows(double *rows, size_t n_rows, size_t apart, double *mean, size_t n)
+{
+    memset(mean, 0, n * sizeof *mean);
+    for (size_t k = 0; k < n_rows; k++) gpumc__add_multiple(mean, 1, rows + k * apart, n);
+    for (size_t i = 0; i < n; i++) mean[i] /= (double)n_rows;
+    for (size_t k = 0; k < n_rows; k++) gpumc__add_multiple(rows + k * apart, -1, mean, n);
+}
+
 static void gpumc__centre_strip(size_t part, int member GPUMC__UNUSED, void *selection)
 {
     const gpumc__selection *of = (const gpumc__selection *)selection;
     size_t from;
     const size_t n = gpumc__strip_of(of->n, part, &from);
     double *mean = of->adapt->moments + from;
-    for (int which = 0; which < 2; which++) {
-        double *rows = (which ? of->adapt->y : of->adapt->x) + from;
-        memset(mean, 0, n * sizeof(double));
-        for (size_t k = 0; k < of->n_draws; k++) gpumc__add_multiple(mean, 1, rows + k * of->n, n);
-        for (size_t i = 0; i < n; i++) mean[i] /= (double)of->n_draws;
-        for (size_t k = 0; k < of->n_draws; k++) gpumc__add_multiple(rows + k * of->n, -1, mean, n);
-    }
+    gpumc__centre_rows(of->adapt->x + from, of->n_draws, of->n, mean, n);
+    gpumc__centre_rows(of->adapt->y + from, of->n_draws, of->n, mean, n);
 }
 
 /* Rows of x and y, n_draws of n numbers, about their means. */
@@ -14037,8 +14041,7 @@ static GPUMC_LOOP int gpumc__fisher_dense(const double *x, const double *y, size
     return 1;
 }
 
-/* Blocks are shared out as ranges. Each part has room of its own in x, y, matrices and, behind a row of
-   norms, in the moments. */
+/* Blocks are shared out as ranges. Each part has room of its own in x, y and matrices. */
 typedef struct gpumc__block_parts {
     gpumc_adapt *adapt;
     size_t n_blocks, n_parts;
@@ -14046,21 +14049,19 @@ typedef struct gpumc__block_parts {
 } gpumc__block_parts;
 
 /* The members of block j, whitened by the diagonal and about their means, into x and y. */
-static void gpumc__adapt_gather(const gpumc_adapt *a, size_t j, double *x, double *y, double *mean)
+static void gpumc__adapt_gather(const gpumc_adapt *a, size_t j, double *x, double *y)
 {
     const gpumc_metric *m = &a->shared;
     const size_t K = m->block_size;
-    double *mean_x = mean, *mean_y = mean + K;
-    memset(mean, 0, 2 * K * sizeof *mean);
+    double mean[GPUMC__MAX_BLOCK];
     for (size_t d = 0; d < a->n_used; d++)
         for (size_t k = 0; k < K; k++) {
             const size_t i = m->members[k] + j, at = a->used[d] * a->dim + i;
-            mean_x[k] += x[d * K + k] = a->q[at] / m->scale[i];
-            mean_y[k] += y[d * K + k] = a->g[at] * m->scale[i];
+            x[d * K + k] = a->q[at] / m->scale[i];
+            y[d * K + k] = a->g[at] * m->scale[i];
         }
-    for (size_t k = 0; k < 2 * K; k++) mean[k] /= (double)a->n_used;
-    for (size_t d = 0; d < a->n_used; d++)
-        for (size_t k = 0; k < K; k++) { x[d * K + k] -= mean_x[k]; y[d * K + k] -= mean_y[k]; }
+    gpumc__centre_rows(x, a->n_used, K, mean, K);
+    gpumc__centre_rows(y, a->n_used, K, mean, K);
 }
 
 static void gpumc__block_part(size_t part, int member GPUMC__UNUSED, void *parts)
@@ -14070,9 +14071,9 @@ static void gpumc__block_part(size_t part, int member GPUMC__UNUSED, void *parts
     gpumc_metric *m = &a->shared;
     const size_t K = m->block_size, N = a->n_used, n_blocks = of->n_blocks;
     double *x = a->x + part * N * K, *y = a->y + part * N * K, *sigma = a->matrices + part * (4 * K + 5) * K;
-    double *norms = a->moments, *mean = norms + a->dim + 2 * part * K;
+    double *norms = a->moments;
     for (size_t j = n_blocks * part / of->n_parts; j < n_blocks * (part + 1) / of->n_parts; j++) {
-        gpumc__adapt_gather(a, j, x, y, mean);
+        gpumc__adapt_gather(a, j, x, y);
         of->failed[part] = !gpumc__fisher_dense(x, y, N, K, sigma) || !gpumc__cholesky(sigma, K);
         if (of->failed[part]) return;
         for (size_t k = 0; k < K; k++) {
@@ -14843,12 +14844,7 @@ static int gpumc__sharing_learn(gpumc_adapt *a, double *rows)
     if (of.n_draws < 40 + 2 * n) return 0;
     gpumc__adapt_share(a, of.n_draws, gpumc__sharing_row, &of);
     memset(of.factor, 0, sizeof of.factor);
-    for (size_t s = 0; s < n; s++) {
-        double *z = of.z + s, sum = 0;
-        for (size_t k = 0; k < of.n_draws; k++) sum += z[k * n];
-        a->middles[s] = sum / (double)of.n_draws;
-        for (size_t k = 0; k < of.n_draws; k++) z[k * n] -= a->middles[s];
-    }
+    gpumc__centre_rows(of.z, of.n_draws, n, a->middles, n);
     for (size_t k = 0; k < of.n_draws; k++)
         for (size_t s = 0; s < n; s++)
             gpumc__add_multiple(of.factor + s * n, of.z[k * n + s], of.z + k * n, n);
