@@ -14915,12 +14915,11 @@ static void gpumc__noise_expect(gpumc_adapt *a, const double *weights)
     }
 }
 
-static int gpumc__is_to_be_bundled(const gpumc__link *k) { return k->bundle && k->seat < k->bundle->wanted; }
-
-/* How data would pull at element i. */
-static double gpumc__bundle_expects(const gpumc__link *k, size_t i, const double *x)
+/* How data would pull at element i, by J and b or, of what is to be bundled, by those of the bundle. */
+static double gpumc__noise_expected(const gpumc__link *k, size_t i, const double *x, double J, double b)
 {
     const gpumc__bundle *j = k->bundle;
+    if (!j || k->seat >= j->wanted) return b - J * x[k->at + i];
     double pull = j->b[k->seat * j->n + i];
     for (size_t c = 0; c < j->wanted; c++)
         pull -= gpumc__bundle_J(j, c, k->seat)[i] * x[j->members[c]->at + i];
@@ -14942,8 +14941,7 @@ static void gpumc__noise_look(size_t row, int member, void *adapt)
         const double *pulls = p->linked ? gpumc__centring_pulls(l, p, g, x) : NULL;
         double product = 0, square = 0;
         for (size_t j = 0; p->linked && j < p->size; j++) {
-            const double expected = gpumc__is_to_be_bundled(&p->link) ? gpumc__bundle_expects(&p->link, j, x)
-                                                                      : b[j] - J[j] * x[p->at + j];
+            const double expected = gpumc__noise_expected(&p->link, j, x, J[j], b[j]);
             product += expected * pulls[j];
             square += expected * expected;
         }
@@ -15142,16 +15140,14 @@ static void gpumc__adapt_rescore(const gpumc_adapt *a, gpumc__shape shape, int t
 /* The first pairs: coordinate i in the draws in use, on the log scale. Returns the mean of |x - base|. */
 static double gpumc__score_gather(const gpumc_adapt *a, size_t i)
 {
-    double mean = 0, square = 0;
+    double mean = 0;
     for (size_t k = 0; k < a->n_used; k++) {
         a->pairs[2 * k] = a->q[a->used[k] * a->dim + i];
         a->pairs[2 * k + 1] = a->g[a->used[k] * a->dim + i];
     }
     gpumc__adapt_rescore(a, a->layout->shapes[i], 0, a->pairs);
-    for (size_t k = 0; k < a->n_used; k++) {
-        const double x = gpumc__exp(a->pairs[2 * k]);
-        gpumc__welford(&mean, &square, &x, 1, 1 / (double)(k + 1));
-    }
+    for (size_t k = 0; k < a->n_used; k++)
+        mean += 1 / (double)(k + 1) * (gpumc__exp(a->pairs[2 * k]) - mean);
     return mean;
 }
 
