@@ -13034,13 +13034,10 @@ static GPUMC_TEAM double gpumc__mams_kick(double cosine, double zeta, double *al
 GPUMC__COPIES(, void, gpumc__mams_meet, (gpumc_nuts *s, const gpumc__state *at), (s, at), gpumc__is_long(s))
 {
     const double *GPUMC__RESTRICT g = at->g, *GPUMC__RESTRICT u = at->p, d = (double)s->dim;
-    const double *GPUMC__RESTRICT S = s->metric->scale;
     double *GPUMC__RESTRICT r = s->scratch, square, dot, cosine;
-    const int diagonal = gpumc__is_diagonal(s->metric);
-    if (!diagonal) gpumc__metric_pull(s->metric, g, r);
+    gpumc__metric_pull(s->metric, g, r);
     GPUMC_TEAM_SYNC();
-    if (diagonal) GPUMC__SUM(square, i, s->dim, gpumc__square(r[i] = S[i] * g[i]));
-    else GPUMC__SUM(square, i, s->dim, r[i] * r[i]);
+    GPUMC__SUM(square, i, s->dim, r[i] * r[i]);
     GPUMC__SUM(dot, i, s->dim, r[i] * u[i]);
     s->slope = sqrt(square);
     cosine = dot / s->slope;
@@ -13169,10 +13166,8 @@ GPUMC__COPIES(return, double, gpumc__hmc_end, (gpumc_nuts *s, gpumc__state *to),
 {
     const double kick = s->kicks[(s->stats.n_leapfrog + 1) % 2], spring = s->metric->spring;
     const double *GPUMC__RESTRICT g = to->g, *GPUMC__RESTRICT x = s->x;
-    const double *GPUMC__RESTRICT S = s->metric->scale;
     double *GPUMC__RESTRICT u = to->p, *GPUMC__RESTRICT r = s->scratch, energy;
-    if (gpumc__is_diagonal(s->metric)) GPUMC_EACH(i, s->dim) r[i] = S[i] * g[i];
-    else gpumc__metric_pull(s->metric, g, r);
+    gpumc__metric_pull(s->metric, g, r);
     GPUMC_TEAM_SYNC();
     GPUMC__SUM(energy, i, s->dim, gpumc__square(u[i] += kick * (r[i] + spring * x[i])));
     energy *= 0.5;
