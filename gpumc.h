@@ -14293,8 +14293,8 @@ static void gpumc__adapt_mean(gpumc_adapt *a)
     for (size_t i = 0; i < a->dim; i++) m->mean[i] += mean_q[i];
 }
 
-/* The pooled metric. Correlations are looked at when a window ends (full), the diagonal every time; not in
-   the early phase, where they are those of the way to the bulk. */
+/* The pooled metric. Correlations are looked at when a window ends (full), but not in the early phase, where
+   they are those of the way to the bulk; the diagonal every time, as long as it stands alone. */
 static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 {
     gpumc_metric *m = &a->shared;
@@ -15046,14 +15046,12 @@ static void gpumc__series_anchors(gpumc__link *k, const gpumc_param *p, const do
     size_t stride;
     const size_t length = gpumc__walk_length(p, k->size, &stride);
     for (size_t i = 0; i < k->size; i++) {
-        double sums[2] = { 0, 0 };
-        k->anchors[i] = gpumc__link_follows(k, i) ? k->anchors[i - stride] : 0;
-        if (gpumc__link_follows(k, i)) continue;
-        for (size_t t = 0; t < length; t++) {
-            sums[0] += J[i + t * stride];
-            sums[1] += b[i + t * stride];
+        double of_J = 0, of_b = 0;
+        for (size_t t = 0; t < length && !gpumc__link_follows(k, i); t++) {
+            of_J += J[i + t * stride];
+            of_b += b[i + t * stride];
         }
-        if (sums[0] > 0) k->anchors[i] = sums[1] / sums[0];
+        k->anchors[i] = gpumc__link_follows(k, i) ? k->anchors[i - stride] : of_J > 0 ? of_b / of_J : 0;
     }
 }
 
