@@ -10875,8 +10875,6 @@ struct gpumc_hier {
     gpumc__hier_slot *slots;
     /* work: values of all blocks, room for one population, rows_work for its rows, a gradient */
     size_t n_slots, n_natural, n_values, n_room, rows_work, n_p;
-    size_t *identity;
-    double *bounds[2];
     gpumc_isa isa;
     void *memory;                            /* a chain of blocks; each begins with the next one's address */
     int out_of_memory;
@@ -11465,39 +11463,6 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
     return GPUMC_OK;
 }
 
-/* Memory for what is resolved; row objects and scratch follow. */
-static void gpumc__hier_allocate(gpumc_hier *h)
-{
-    const gpumc_hier_data *d = h->data;
-    size_t most = 1;
-    h->params = (gpumc_param *)gpumc__hier_new(h, d->n_params, sizeof(gpumc_param));
-    h->outputs = (gpumc_output *)gpumc__hier_new(h, d->n_params + 2 * d->n_rows, sizeof(gpumc_output));
-    h->kin = (gpumc__hier_kin *)gpumc__hier_new(h, d->n_params, sizeof(gpumc__hier_kin));
-    h->blocks = (gpumc__hier_block *)gpumc__hier_new(h, d->n_params, sizeof(gpumc__hier_block));
-    h->sets = (gpumc__hier_set *)gpumc__hier_new(h, d->n_rows, sizeof(gpumc__hier_set));
-    for (size_t i = 0; i < d->n_params && !h->out_of_memory; i++) {
-        const size_t n = gpumc__param_size(&d->params[i]), linked = gpumc__is_linked(&d->params[i]) ? n : 0;
-        gpumc__hier_block *b = &h->blocks[i];
-        b->locations = (size_t *)gpumc__hier_new(h, linked, sizeof(size_t));
-        b->scales = (size_t *)gpumc__hier_new(h, linked, sizeof(size_t));
-        if (d->params[i].walk_coefficient) {
-            b->phi = (size_t *)gpumc__hier_new(h, n, sizeof(size_t));
-            b->means = (size_t *)gpumc__hier_new(h, n, sizeof(size_t));
-        }
-        b->priors = (gpumc__prior *)gpumc__hier_new(h, n - linked, sizeof(gpumc__prior));
-        most = gpumc__larger(most, n);
-    }
-    for (size_t s = 0; s < d->n_rows && !h->out_of_memory; s++) {
-        const gpumc_row_kind *kind = d->rows[s].data.kind;
-        h->sets[s].n_p = kind->n_group + kind->n_shared;
-        h->sets[s].sources =
-            (gpumc__hier_source *)gpumc__hier_new(h, h->sets[s].n_p, sizeof(gpumc__hier_source));
-    }
-    h->identity = (size_t *)gpumc__hier_new(h, most, sizeof(size_t));
-    for (int k = 0; k < 2; k++) h->bounds[k] = (double *)gpumc__hier_new(h, most, sizeof(double));
-    for (size_t i = 0; i < most && !h->out_of_memory; i++) h->identity[i] = i;
-}
-
 /* Decides on link, leaves and form of a block with a population. */
 static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_population *o, gpumc_error *error)
 {
@@ -11552,6 +11517,8 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
     b->at = h->n_natural;
     h->n_natural += b->size;
     b->has_population = gpumc__is_linked(p);
+    b->priors = (gpumc__prior *)gpumc__hier_new(h, b->has_population ? 0 : b->size, sizeof *b->priors);
+    if (!b->priors) return GPUMC_ERROR_MEMORY;
     for (size_t k = 0; k < h->data->n_populations; k++)
         if (strcmp(h->data->populations[k].name, p->name) == 0) b->population = &h->data->populations[k];
     if (!b->has_population) return GPUMC_OK;
@@ -11584,7 +11551,7 @@ static size_t *gpumc__unlike(size_t *places, size_t n, size_t *common)
 
 /* Places, and the way of a normal block: simple, by element, or, where scales change often, as rows, which
    take logarithms in vectors. */
-static void gpumc__hier_places(gpumc_hier *h, size_t i)
+static gpumc_status gpumc__hier_places(gpumc_hier *h, size_t i)
 {
     gpumc__hier_block *b = &h->blocks[i];
     const gpumc_param *g = b->given;
@@ -11592,6 +11559,13 @@ static void gpumc__hier_places(gpumc_hier *h, size_t i)
     const size_t length = gpumc__walk_length(g, b->size, &stride);
     const size_t step = gpumc__walk_step(stride, length, b->size);
     const gpumc__hier_block *phi = &h->blocks[gpumc__find_param(&h->model, i, g->walk_coefficient)];
+    b->locations = (size_t *)gpumc__hier_new(h, b->size, sizeof(size_t));
+    b->scales = (size_t *)gpumc__hier_new(h, b->size, sizeof(size_t));
+    if (g->walk_coefficient) {
+        b->phi = (size_t *)gpumc__hier_new(h, b->size, sizeof(size_t));
+        b->means = (size_t *)gpumc__hier_new(h, b->size, sizeof(size_t));
+    }
+    if (h->out_of_memory) return GPUMC_ERROR_MEMORY;
     for (size_t e = 0; e < b->size; e++) {
         b->locations[e] = e / stride % length > 0 ? b->at + e - stride
             : gpumc__hier_at(h, i, g->location, g->location_index, e);
@@ -11606,11 +11580,12 @@ static void gpumc__hier_places(gpumc_hier *h, size_t i)
     locations = gpumc__unlike(b->locations, b->size, &b->location);
     scales = gpumc__unlike(b->scales, b->size, &b->scale);
     if (!b->law.density && !b->quantile_form && !b->kin && (locations || scales || g->covariates || b->phi)) {
-        if (changes <= b->size / 8 && !b->phi) { b->step = step; return; }
+        if (changes <= b->size / 8 && !b->phi) { b->step = step; return GPUMC_OK; }
         b->law.density = &gpumc__normal_population;
     }
     b->locations = locations;
     b->scales = scales;
+    return GPUMC_OK;
 }
 
 /* The block that the quantile takes with its own. */
@@ -11659,7 +11634,7 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
     const char *shape = b->population ? b->population->shape : NULL, *name = p->name;
     const size_t at = shape ? gpumc__find_param(&h->model, i, shape) : i;
     gpumc_status status = g->factor ? gpumc__hier_join(h, i, error) : GPUMC_OK;
-    gpumc__hier_places(h, i);
+    if (status == GPUMC_OK) status = gpumc__hier_places(h, i);
     if (status == GPUMC_OK && b->population && b->population->with) status = gpumc__hier_pair(h, b, error);
     if (status != GPUMC_OK) return status;
     const gpumc_row_kind *f = b->law.density, *q = b->law.quantile;
@@ -11810,6 +11785,9 @@ static gpumc_status gpumc__set_resolve(gpumc_hier *h, size_t k, gpumc_error *err
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": guide must have as many rows, and a "
                            "kind that takes as many parameters", r->name);
     s->n_group = r->data.kind->n_group;
+    s->n_p = s->n_group + r->data.kind->n_shared;
+    s->sources = (gpumc__hier_source *)gpumc__hier_new(h, s->n_p, sizeof *s->sources);
+    if (!s->sources) return GPUMC_ERROR_MEMORY;
     s->dims[0] = r->data.n_rows;
     s->dims[1] = each;
     if (r->log_lik) h->outputs[h->model.n_outputs++] = log_lik;
@@ -11822,7 +11800,13 @@ static gpumc_status gpumc__hier_why(const double *x, void *data, gpumc_error *er
 
 static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
 {
-    const size_t n = h->data->n_params;
+    const size_t n = h->data->n_params, n_sets = h->data->n_rows;
+    h->params = (gpumc_param *)gpumc__hier_new(h, n, sizeof(gpumc_param));
+    h->outputs = (gpumc_output *)gpumc__hier_new(h, n + 2 * n_sets, sizeof(gpumc_output));
+    h->kin = (gpumc__hier_kin *)gpumc__hier_new(h, n, sizeof(gpumc__hier_kin));
+    h->blocks = (gpumc__hier_block *)gpumc__hier_new(h, n, sizeof(gpumc__hier_block));
+    h->sets = (gpumc__hier_set *)gpumc__hier_new(h, n_sets, sizeof(gpumc__hier_set));
+    if (h->out_of_memory) return GPUMC_ERROR_MEMORY;
     const gpumc_model model = { h->data->name, h->params, n, gpumc__hier_density, NULL, gpumc__hier_generate,
                                 h->outputs, 0, h, gpumc__hier_share, NULL /* see gpumc__set_resolve */,
                                 gpumc__hier_why };
@@ -11842,8 +11826,7 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
     if (status == GPUMC_OK) status = gpumc__hier_priors(h, error);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++)
         if (h->blocks[i].has_population) status = gpumc__hier_finish(h, i, error);
-    for (size_t s = 0; s < h->data->n_rows && status == GPUMC_OK; s++)
-        status = gpumc__set_resolve(h, s, error);
+    for (size_t s = 0; s < n_sets && status == GPUMC_OK; s++) status = gpumc__set_resolve(h, s, error);
     return status == GPUMC_OK ? gpumc__check_model(&h->model, error) : status;
 }
 
@@ -11862,15 +11845,21 @@ static gpumc_rows *gpumc__hier_rows_new(gpumc_hier *h, gpumc_rows_data *data, gp
 /* A population that is not the simple one has a row for each element, a group of its own. */
 static int gpumc__hier_block_rows(gpumc_hier *h, gpumc__hier_block *b, gpumc_error *error)
 {
-    const double *const bounds[] = { h->bounds[0], h->bounds[1] };
+    const size_t n = b->size;
+    size_t *identity = (size_t *)gpumc__hier_new(h, n, sizeof *identity);
+    double *least = (double *)gpumc__hier_new(h, n, sizeof(double));
+    double *greatest = (double *)gpumc__hier_new(h, n, sizeof(double));
+    const double *const bounds[] = { least, greatest };
     gpumc_rows_data data;
+    if (h->out_of_memory) return 0;
     memset(&data, 0, sizeof data);
-    data.n_rows = data.n_groups = b->size;
-    data.group = h->identity;
+    data.n_rows = data.n_groups = n;
+    data.group = identity;
     data.columns = bounds;
-    for (size_t e = 0; e < b->size; e++) {
-        h->bounds[0][e] = b->range.least;
-        h->bounds[1][e] = b->range.greatest;
+    for (size_t e = 0; e < n; e++) {
+        identity[e] = e;
+        least[e] = b->range.least;
+        greatest[e] = b->range.greatest;
     }
     data.kind = b->quantile_form ? NULL : b->law.density;
     if (data.kind && !(b->density = gpumc__hier_rows_new(h, &data, error))) return 0;
@@ -11929,7 +11918,7 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
         const size_t room = GPUMC__POPULATION_ROOM * gpumc__round_up(b->size, GPUMC_LANES);
         h->n_room = gpumc__larger(h->n_room, n * room);
         h->n_p = gpumc__larger(h->n_p, 3 * n + b->n_shape);
-        if (b->has_population && !gpumc__hier_block_rows(h, b, error)) return 0;
+        if ((b->law.density || b->law.quantile) && !gpumc__hier_block_rows(h, b, error)) return 0;
     }
     for (gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows; s++) {
         s->rows = gpumc__set_rows(h, s, 0, error);
@@ -12238,8 +12227,7 @@ GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error
     if (!h) { gpumc__fail_memory(error, sizeof *h); return NULL; }
     memset(h, 0, sizeof *h);
     h->data = data;
-    gpumc__hier_allocate(h);
-    if (!h->out_of_memory && gpumc__hier_resolve(h, error) == GPUMC_OK) done = gpumc__hier_rows_all(h, error);
+    if (gpumc__hier_resolve(h, error) == GPUMC_OK) done = gpumc__hier_rows_all(h, error);
     if (done) gpumc__hier_slots(h);
     if (done && !h->out_of_memory) done = gpumc__hier_heat(h, error);
     if (done && !h->out_of_memory) gpumc__hier_start(h);
