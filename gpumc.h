@@ -10328,12 +10328,7 @@ GPUMC_API gpumc_glm *gpumc_glm_init(const gpumc_glm_data *data, void *memory, si
 {
     gpumc__arena arena = { (char *)gpumc__aligned(memory), 0 };
     const size_t needed = gpumc_glm_bytes(data, error);
-    if (needed == 0) return NULL;
-    if (!memory || bytes < needed) {
-        GPUMC__BAD_ARGUMENT(error, "glm: %.0f bytes of memory where gpumc_glm_bytes says %.0f",
-                            memory ? (double)bytes : 0.0, (double)needed);
-        return NULL;
-    }
+    if (!needed || !gpumc__memory_fits("gpumc_glm_init", memory, bytes, needed, error)) return NULL;
     for (size_t i = 0; i < data->n_rows; i++)
         if (gpumc__glm_check_row(data, i, error) != GPUMC_OK) return NULL;
     gpumc_glm *g = gpumc__glm_place(&arena, data);
