@@ -10868,7 +10868,7 @@ struct gpumc_hier {
     gpumc__hier_kin *kin;                    /* one a block, of use to factors */
     gpumc__hier_set *sets;
     gpumc__hier_slot *slots;
-    /* work: values of all blocks, room for one population, rows_work for its rows, a gradient */
+    /* work: values of all blocks, room for populations that go together, rows_work, a gradient */
     size_t n_slots, n_natural, n_values, n_room, rows_work, n_p;
     gpumc_isa isa;
     void *memory;                            /* a chain of blocks; each begins with the next one's address */
@@ -11181,7 +11181,7 @@ static void gpumc__hier_lost(const gpumc_hier *h, const gpumc_error *error)
 /* The GPU begins with all sets that it has; NULL where it has none, or cannot any more. */
 static gpumc__joint *gpumc__hier_launch(const gpumc__hier_point *e, int guided)
 {
-    gpumc__joint *joint = e->slot->joint[guided && e->slot->joint[1]];
+    gpumc__joint *joint = e->slot->joint[guided];
     double *p = joint ? joint->p : NULL;
     gpumc_error error;
     if (!joint) return NULL;
@@ -11946,31 +11946,30 @@ static size_t gpumc__hier_choose(gpumc_hier *h)
     return n;
 }
 
-/* A set's rows on the GPU once, and an object a slot; 0 where one cannot be had. */
-static int gpumc__set_hot(gpumc_hier *h, const gpumc__hier_set *s, int guide, gpumc_error *error)
+/* What of the sets, or of their guides, is for the GPU: an object each for this slot, of data that are there
+   once, and all of them as one; 0 where that cannot be had. */
+static int gpumc__slot_upload(gpumc_hier *h, gpumc__hier_slot *slot, int guided, gpumc_error *error)
 {
-    const size_t which = (size_t)(s - h->sets) + (guide ? h->data->n_rows : 0);
-    const gpumc_rows_data data = gpumc__set_data(h, s, guide);
-    gpumc_error why = { GPUMC_ERROR_DEVICE, "the GPU takes no rows with parameters by several indices" };
     const gpumc__device *gpu = gpumc__cuda_device();
-    gpumc_device_info info;
-    size_t k = 0;
-    if (!s->gathered && gpu->describe(&info, &why) == GPUMC_OK)      /* gpumc_rows_init has checked rows */
-        for (; k < h->n_slots; k++)
-            if (!(h->slots[k].hot[which] = gpu->rows(&data, h->slots->hot[which], 1, &why))) break;
-    if (k < h->n_slots) gpumc__fail(error, why.status, "rows \"%.48s\": %.190s", s->given->name, why.text);
-    return k == h->n_slots;
-}
-
-/* Of all sets of a slot; 0 where it cannot be had. */
-static int gpumc__slot_joint(gpumc_hier *h, gpumc__hier_slot *slot, int guided, gpumc_error *error)
-{
     const size_t n_sets = h->data->n_rows;
     gpumc_hot **members = (gpumc_hot **)gpumc__hier_new(h, n_sets, sizeof *members);
+    gpumc_device_info info;
     size_t n = 0;
-    for (size_t i = 0; members && i < n_sets; i++)
-        if (h->sets[i].hot) members[n++] = slot->hot[i + (guided && h->sets[i].given->guide ? n_sets : 0)];
-    if (n > 0) slot->joint[guided] = gpumc__cuda_device()->join(members, n, error);
+    for (size_t i = 0; members && i < n_sets; i++) {
+        const gpumc__hier_set *s = &h->sets[i];
+        const int guide = guided && s->given->guide;
+        const size_t at = guide ? n_sets + i : i;
+        const gpumc_rows_data data = gpumc__set_data(h, s, guide);
+        gpumc_error why = { GPUMC_ERROR_DEVICE, "the GPU takes no rows with parameters by several indices" };
+        if (!s->hot) continue;
+        if (!slot->hot[at] && !s->gathered && (slot > h->slots || gpu->describe(&info, &why) == GPUMC_OK))
+            slot->hot[at] = gpu->rows(&data, h->slots->hot[at], 1, &why);    /* gpumc_rows_init has checked */
+        if (!slot->hot[at])
+            return gpumc__fail(error, why.status, "rows \"%.48s\": %.190s", s->given->name,
+                               why.text) == GPUMC_OK;
+        members[n++] = slot->hot[at];
+    }
+    if (members) slot->joint[guided] = gpu->join(members, n, error);
     return slot->joint[guided] != NULL;
 }
 
@@ -11986,20 +11985,14 @@ static void gpumc__hier_cool(gpumc_hier *h)
     }
 }
 
-/* All the objects there are to be; 0 where one cannot be had. */
 static int gpumc__hier_upload(gpumc_hier *h, gpumc_error *error)
 {
-    int guided = 0, all = 1;
-    for (size_t k = 0; k < h->n_slots; k++)
-        h->slots[k].hot = (gpumc_hot **)gpumc__hier_new(h, 2 * h->data->n_rows, sizeof(gpumc_hot *));
-    for (const gpumc__hier_set *s = h->sets; !h->out_of_memory && all && s < h->sets + h->data->n_rows; s++) {
-        if (!s->hot) continue;
-        guided |= s->given->guide != NULL;
-        all = gpumc__set_hot(h, s, 0, error) && (!s->given->guide || gpumc__set_hot(h, s, 1, error));
+    int all = 1;
+    for (gpumc__hier_slot *slot = h->slots; slot < h->slots + h->n_slots && all; slot++) {
+        slot->hot = (gpumc_hot **)gpumc__hier_new(h, 2 * h->data->n_rows, sizeof(gpumc_hot *));
+        all = slot->hot && gpumc__slot_upload(h, slot, 0, error)
+            && (!h->model.guide || gpumc__slot_upload(h, slot, 1, error));
     }
-    for (size_t k = 0; !h->out_of_memory && all && k < h->n_slots; k++)
-        all = gpumc__slot_joint(h, &h->slots[k], 0, error)
-              && (!guided || gpumc__slot_joint(h, &h->slots[k], 1, error));
     return all;
 }
 
