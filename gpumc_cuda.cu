@@ -814,26 +814,21 @@ template <class Leaf, class Column> struct hot_sums : gpu_hot {
     std::size_t n_blocks;
     virtual gpumc_status run_rows(std::size_t n_points, gpumc_error *error) = 0;
 
-    // Those of twin, if there is one, or of d in segments of at most longest.
+    // The rows of twin, if there is one, or of d in segments of at most longest; room for what teams make of them.
     gpumc_status take(const gpumc_rows_data &d, const hot_sums *twin, int n_node_columns, std::size_t longest,
-                      gpumc_error *error)
+                      std::size_t team, std::size_t points_at_once, gpumc_error *error)
     {
-        if (twin) {
-            rows = twin->rows;
-            return GPUMC_OK;
-        }
-        rows.reset(new resident_rows<Column>);
-        return rows->upload(d, Leaf::n_columns, n_node_columns, longest, error);
-    }
-    gpumc_status room(std::size_t team, std::size_t points_at_once, gpumc_error *error)
-    {
+        gpumc_status status = GPUMC_OK;
+        if (twin) rows = twin->rows;
+        else rows.reset(new resident_rows<Column>);
+        if (!twin) status = rows->upload(d, Leaf::n_columns, n_node_columns, longest, error);
         n_between = n_group * rows->n_groups;
         head = 1;
         n_params = n_between + n_shared;
         max_points = points_at_once;
         n_blocks = (rows->n_segments * team + BLOCK - 1) / BLOCK;
-        const gpumc_status status =
-            rows->one_each ? GPUMC_OK : own.allocate(max_points * n_group * rows->n_segments, error);
+        if (status == GPUMC_OK && !rows->one_each)
+            status = own.allocate(max_points * n_group * rows->n_segments, error);
         return status == GPUMC_OK ? allocate(n_blocks, error) : status;
     }
 
@@ -877,9 +872,8 @@ template <class Leaf, class Column> struct hot_rows : hot_sums<Leaf, Column> {
     gpumc_status upload(const gpumc_rows_data &d, const hot_rows *twin, std::size_t points_at_once,
                         gpumc_error *error)
     {
-        const gpumc_status status = this->take(d, twin, 0, longest(d.n_rows), error);
         members = team_for(d.n_rows, d.n_groups);
-        return status == GPUMC_OK ? this->room(members, points_at_once, error) : status;
+        return this->take(d, twin, 0, longest(d.n_rows), members, points_at_once, error);
     }
     gpumc_status run_rows(std::size_t n_points, gpumc_error *error)
     {
@@ -898,8 +892,7 @@ template <class Leaf, class Column> struct hot_cells : hot_sums<Leaf, Column> {
     gpumc_status upload(const gpumc_rows_data &d, const hot_cells *twin, std::size_t points_at_once,
                         gpumc_error *error)
     {
-        const gpumc_status status = this->take(d, twin, Leaf::n_nodes, 1, error);
-        return status == GPUMC_OK ? this->room(job_type::team, points_at_once, error) : status;
+        return this->take(d, twin, Leaf::n_nodes, 1, job_type::team, points_at_once, error);
     }
     gpumc_status run_rows(std::size_t n_points, gpumc_error *error)
     {
