@@ -11386,12 +11386,6 @@ static const char *gpumc__hier_prefixed(gpumc_hier *h, const char *prefix, const
     return text;
 }
 
-static size_t gpumc__param_size(const gpumc_param *p)
-{
-    const gpumc_model alone = { NULL, p, 1, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL };
-    return gpumc__nth_size(&alone, 0);
-}
-
 /* Whether anything of the description depends on a parameter. */
 static int gpumc__is_taken(const gpumc_hier_data *d, const char *name)
 {
@@ -11420,7 +11414,6 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
                                    part, part);
 #define GPUMC__NAMED(list, what) \
     for (size_t i = 0; !null && i < d->n_##list; i++) if (!d->list[i].name) null = "the name of a " what
-    GPUMC__NAMED(params, "parameter");
     GPUMC__NAMED(priors, "prior");
     GPUMC__NAMED(populations, "population");
     GPUMC__NAMED(rows, "set of rows");
@@ -11437,17 +11430,18 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
                                    d->threads);
     if (!((int)d->place >= 0 && d->place <= GPUMC_ON_GPU))
         return GPUMC__BAD_ARGUMENT(error, "place is %d; it must be a gpumc_place", (int)d->place);
-    for (const gpumc_param *p = d->params; p < d->params + d->n_params; p++) {
+    const size_t n = d->n_params;
+    const gpumc_model given = { NULL, d->params, n, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL };
+    for (size_t i = 0; i < n; i++) {
+        const gpumc_param *p = &d->params[i];
         const int factor = p->kind == GPUMC_CHOLESKY_CORR;
-        if (factor && (p->n_dims != 2 || !p->dims || p->dims[0] != p->dims[1]))
+        if (gpumc__block_is_wrong(&given, i, error)) return GPUMC_ERROR_MODEL;
+        if (factor && (p->n_dims != 2 || p->dims[0] != p->dims[1]))
             return GPUMC__BAD_PARAM(error, p->name, "GPUMC_CHOLESKY_CORR needs .dims = { K, K } and "
                                     ".n_dims = 2; n_dims is %.0f", (double)p->n_dims);
         if (p->kind >= GPUMC_ORDERED && p->kind < GPUMC_CHOLESKY_CORR)
             return GPUMC__BAD_PARAM(error, p->name, "GPUMC_%s has no univariate prior; such a model "
                                     "wants a callback", gpumc__kind_names[p->kind]);
-        if (!p->n_dims != !p->dims || gpumc__param_size(p) == 0)
-            return GPUMC__BAD_PARAM(error, p->name, "size %.0f and %.0f dims contradict each other, hold a "
-                                    "zero or overflow, or dims is NULL", (double)p->size, (double)p->n_dims);
         if ((d->n_rows > 0 || factor) && !gpumc__is_linked(p) && !gpumc__is_taken(d, p->name))
             return GPUMC__BAD_PARAM(error, p->name, "%s", factor
                                     ? "no block names it as its factor, and no rows take it"
@@ -11506,7 +11500,7 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
     gpumc_param *p = &h->params[i];
     *p = h->data->params[i];
     b->given = &h->data->params[i];
-    b->size = gpumc__param_size(p);
+    b->size = gpumc__nth_size(&h->model, i);
     b->values = b->location = b->scale = GPUMC__NONE;
     b->range = gpumc__param_constraint(b->given, b->size).range;
     b->at = h->n_natural;

@@ -1232,7 +1232,7 @@ static void check_bad_input(void)
     REFUSED(e->data.rows = NULL, "rows and n_rows belong together");
     REFUSED(e->data.n_rows = 0, "rows and n_rows belong together");
     REFUSED(e->populations[0].shape = "mu", "shape \"mu\" is not positive");
-    REFUSED(e->params[0].name = NULL, "the name of a parameter is NULL");
+    REFUSED(e->params[0].name = NULL, "parameter 0 has no name");
     REFUSED(e->priors[0].name = NULL, "the name of a prior is NULL");
     REFUSED(e->populations[0].name = NULL, "the name of a population is NULL");
     REFUSED(e->rows[1].name = NULL, "the name of a set of rows is NULL");
@@ -1249,8 +1249,8 @@ static void check_bad_input(void)
     REFUSED(e->params[6].location = "log_rate", "\"log_rate\" is no parameter that stands earlier");
     REFUSED(e->params[14].walk_dim = 1, "cannot walk");
     REFUSED(e->params[10].kind = GPUMC_UPPER, "\"rate\"");
-    REFUSED(e->params[0].n_dims = 1, "\"mu\": size");
-    REFUSED(e->params[0].dims = walk_dims, "\"mu\": size");
+    REFUSED(e->params[0].n_dims = 1, "\"mu\": n_dims is 1");
+    REFUSED(e->params[0].dims = walk_dims, "\"mu\": n_dims is 0");
     REFUSED(e->params[0].dims = walk_dims; e->params[0].n_dims = 2; e->params[0].size = 5, "\"mu\": size 5");
     REFUSED(e->params[5].kind = GPUMC_UPPER, "UPPER that or a leaf");
     REFUSED(e->populations[0].family = NULL, "there is no density for it");
