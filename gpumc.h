@@ -11498,7 +11498,6 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
     const gpumc_population normal = { NULL, GPUMC_LINK_BY_KIND, NULL, NULL, NULL, NULL, 0, NULL };
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
-    *p = h->data->params[i];
     b->given = &h->data->params[i];
     b->size = gpumc__nth_size(&h->model, i);
     b->values = b->location = b->scale = GPUMC__NONE;
@@ -11508,8 +11507,6 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
     b->has_population = gpumc__is_linked(p);
     b->priors = (gpumc__prior *)gpumc__hier_new(h, b->has_population ? 0 : b->size, sizeof *b->priors);
     if (!b->priors) return GPUMC_ERROR_MEMORY;
-    for (size_t k = 0; k < h->data->n_populations; k++)
-        if (strcmp(h->data->populations[k].name, p->name) == 0) b->population = &h->data->populations[k];
     if (!b->has_population) return GPUMC_OK;
     if (gpumc__kind_is_wrong(&h->model, i, error)) return GPUMC_ERROR_MODEL;
     const gpumc_status status = gpumc__hier_form(b, b->population ? b->population : &normal, error);
@@ -11802,15 +11799,16 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
     gpumc_status status = GPUMC_OK;
     h->model = model;
     h->isa = gpumc_isa_resolve(h->data->isa);
-    for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__hier_name(h, i, error);
-    for (size_t k = 0; k < h->data->n_populations && status == GPUMC_OK; k++) {
+    memcpy(h->params, h->data->params, n * sizeof *h->params);
+    for (size_t k = 0; k < h->data->n_populations; k++) {
         const gpumc_population *o = &h->data->populations[k];
-        size_t i = 0;
-        while (i < n && (h->blocks[i].population != o || !h->blocks[i].has_population)) i++;
-        if (i == n)
-            status = GPUMC__BAD_PARAM(error, o->name, "a population is given, "
-                                      "but there is no such parameter with location or scale, or it has two");
+        const size_t i = gpumc__find_param(&h->model, n, o->name);
+        if (i == n || h->blocks[i].population || !gpumc__is_linked(&h->params[i]))
+            return GPUMC__BAD_PARAM(error, o->name, "a population is given, but there is no such parameter "
+                                    "with location or scale, or it has two");
+        h->blocks[i].population = o;
     }
+    for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__hier_name(h, i, error);
     if (status == GPUMC_OK) status = gpumc__check_model(&h->model, error);
     if (status == GPUMC_OK) status = gpumc__hier_priors(h, error);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++)
