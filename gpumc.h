@@ -12180,19 +12180,18 @@ static void gpumc__hier_start(gpumc_hier *h)
     const gpumc__hier_point e = gpumc__hier_enter(h, x, NULL);
     for (size_t i = 0; i < h->model.n_params && x; i++) {
         const gpumc__hier_block *b = &h->blocks[i];
-        const int given = h->params[i].init != NULL, bounded = h->params[i].kind != GPUMC_UNBOUNDED;
         int known = 1;
-        if (given) memcpy(x + b->at, h->params[i].init, b->size * sizeof(double));
-        else if (b->has_population) gpumc__population_draw(&e, b, NULL, x, NULL);
+        if (b->given->init) { memcpy(x + b->at, b->given->init, b->size * sizeof(double)); continue; }
+        if (b->has_population) gpumc__population_draw(&e, b, NULL, x, NULL);
         for (size_t j = 0; j < b->size; j++) {
             double *to = &x[b->at + j];
-            if (!given && b->given->kind == GPUMC_CHOLESKY_CORR) *to = j % (*b->given->dims + 1) == 0;
-            else if (!given && !b->has_population)
-                *to = gpumc__prior_start(&h->params[i], &b->priors[j], &b->range);
-            if (!given && bounded) *to = gpumc__within(*to, b->range.least, b->range.greatest);
+            if (b->given->kind == GPUMC_CHOLESKY_CORR) *to = j % (*b->given->dims + 1) == 0;
+            else if (!b->has_population) *to = gpumc__prior_start(b->given, &b->priors[j], &b->range);
+            if (h->params[i].kind != GPUMC_UNBOUNDED)
+                *to = gpumc__within(*to, b->range.least, b->range.greatest);
             known &= !gpumc__is_nan(*to);
         }
-        if (known && h->params[i].n_inits < 2) h->params[i].init = x + b->at;
+        if (known) h->params[i].init = x + b->at;
     }
     gpumc__give_flag(&e.slot->taken);
     if (h->data->n_rows > 0 && x) gpumc__hier_find(h, x);
