@@ -5340,31 +5340,17 @@ static int gpumc__factor_of(const double *S, size_t n, double *L)
     return gpumc__cholesky(L, n);
 }
 
-/* L becomes its own inverse: row i needs the rows above it, already inverted. */
-static void gpumc__invert_lower(double *L, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const double pivot = 1 / L[i * n + i];
-        for (size_t j = 0; j < i; j++) {
-            double sum = 0;
-            for (size_t k = j; k < i; k++) sum += L[i * n + k] * L[k * n + j];
-            L[i * n + j] = -pivot * sum;
-        }
-        L[i * n + i] = pivot;
-    }
-}
 GPUMC_API double gpumc_multi_normal_lpdf(const double *y, const double *mu, const double *S, size_t n,
                                          double *dy, double *dmu, double *dS, double *work)
 {
     double *z = work, *w = work + n, *L = work + 2 * n, value;
     if (!gpumc__factor_of(S, n, L)) return GPUMC_NAN;
     value = gpumc__normal_whiten(y, mu, L, n, z, w, dy, dmu);
-    if (!dS) return value;
-    gpumc__invert_lower(L, n);
-    for (size_t k = 0; k < n; k++)          /* S^-1 = sum_k l_k' l_k over the rows of L^-1 */
-        for (size_t i = 0; i <= k; i++)
-            for (size_t j = 0; j <= k; j++) dS[i * n + j] -= 0.5 * L[k * n + i] * L[k * n + j];
-    for (size_t i = 0; i < n * n; i++) dS[i] += 0.5 * w[i / n] * w[i % n];
+    for (size_t j = 0; dS && j < n; j++) {          /* z: column j of S^-1 */
+        for (size_t i = 0; i < n; i++) z[i] = i == j;
+        gpumc__cholesky_solve(L, n, z);
+        for (size_t i = 0; i < n; i++) dS[i * n + j] += 0.5 * (w[i] * w[j] - z[i]);
+    }
     return value;
 }
 
