@@ -1320,14 +1320,8 @@ GPUMC_FN void gpumc__add_standard(gpumc_real slope, gpumc_real z, gpumc_real inv
    Balakrishnan (1994, 1995) and, for counts, Johnson, Kemp & Kotz (2005). */
 
 /* ---- normal: log p = -z^2/2 - log sigma - log sqrt(2 pi), P(Y <= y) = Phi(z) -------- >>normal */
-/* phi(z) / Phi(z), the slope of log Phi: by erfcx in the lower tail, where phi and Phi underflow. */
-GPUMC_FN gpumc_real gpumc__log_Phi_slope(gpumc_real z)
-{
-    const gpumc_real t = gpumc_fabs(z) * GPUMC_R(GPUMC__ROOT_HALF);
-    const gpumc_real scaled = gpumc_erfcx(t), bell = gpumc_exp(-t * t);
-    const gpumc_real lower = 1 / scaled, upper = bell / (2 - bell * scaled);
-    return GPUMC_R(GPUMC__ROOT_2_OVER_PI) * (z < 0 ? lower : upper);
-}
+/* phi(z) / Phi(z), the slope of log Phi. */
+GPUMC_FN gpumc_real gpumc__log_Phi_slope(gpumc_real z) { return 1 / GPUMC_R(gpumc_mills(-z)); }
 GPUMC_FN gpumc_real gpumc_normal_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
