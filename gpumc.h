@@ -4782,13 +4782,11 @@ GPUMC__MEMBERS(loglogistic, 2, (scale, shape), gpumc__are_positive(scale, shape)
                gpumc_loglogistic_quantile(gpumc_rng_uniform(rng), scale, shape),
                scale * gpumc__loglogistic_mean(shape), scale * scale * gpumc__loglogistic_spread(shape))
 
-/* The root z of erf(z / sqrt 2) = p < 1/2 by Newton steps: inv_Phi near 1/2 has no relative accuracy. */
+/* z with erf(z / sqrt 2) = p < 1/2: the middle of inv_Phi from q = p / 2 itself, with relative accuracy. */
 static double gpumc__half_normal_low(double p)
 {
-    double z = p / GPUMC__ROOT_2_OVER_PI;
-    for (int step = 0; step < 5; step++)
-        z -= (gpumc_erf(z * GPUMC__ROOT_HALF) - p) / (GPUMC__ROOT_2_OVER_PI * gpumc__exp(-0.5 * z * z));
-    return z;
+    const double q = 0.5 * p, v = 0.180625 - q * q;
+    return q * (2.5 + gpumc__poly_quantile_middle_top(v) / gpumc__poly_quantile_middle_bottom(v));
 }
 GPUMC__MEMBERS(half_normal, 1, (sigma), sigma > 0,
                sigma * (u < 0.5 ? gpumc__half_normal_low(u) : -gpumc__inv_Phi(0.5 * (1 - u))),
