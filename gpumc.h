@@ -214,7 +214,7 @@
      diffusion of choices and their times, gpumc_von_mises_lpdf of angles; vectors: >>api-dist-vectors, and
      gpumc_log_sum_exp_of. For densities of your own, and in rows: gpumc_exp, _expm1, _log, _log1p,
      _log1p_exp, _log1m_exp, _log_sum_exp and _log_diff_exp (of two), _sqrt, _inv_logit, _logit, _tanh, _erf,
-     _erfc, _erfcx, _Phi, _log_Phi, _inv_Phi, _lgamma, _digamma, _lbeta (>>api-math), and incomplete gamma and
+     _erfc, _erfcx, _Phi, _log_Phi, _inv_Phi, _lgamma, _digamma (>>api-math), _lbeta and incomplete gamma and
      beta functions with derivatives (>>api-special).
 
    ROWS  A likelihood that sums over many data rows goes through GPUMC_ROW(name, group, shared, columns): one
@@ -499,7 +499,6 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team);
 #define GPUMC__P17(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P13(__VA_ARGS__))
 #define GPUMC__P19(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P15(__VA_ARGS__))
 #define GPUMC__P20(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P16(__VA_ARGS__))
-#define GPUMC__P21(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P17(__VA_ARGS__))
 #define GPUMC__P24(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P20(__VA_ARGS__))
 #define GPUMC__P28(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P24(__VA_ARGS__))
 #define GPUMC__POLY(name, n, ...) \
@@ -571,14 +570,6 @@ GPUMC__POLY(binet, 17, 0.09948862055980887, -0.018718200500397922, 0.00290468579
     -3.2705557843249896e-07, 9.927849751826644e-08, -3.0775014248134474e-09, 2.318984724967352e-09,
     -1.463619027236496e-09, -5.085190944025221e-10, -1.7610248462986022e-10, 2.2241728771231814e-11,
     4.067015201759005e-11, 1.2356003374551402e-11)
-/* -(y + 0.75) gpumc__half_stirling(y), x = (y - 0.75) / (y + 0.75):
-   degree 20, x in [-0.2, 1], error 6.6e-16 */
-GPUMC__POLY(half_stirling, 21, 0.0771732229314753, -0.05834098998843658, 0.03565184886092887,
-    -0.020567688223060134, 0.012993218141012385, -0.008952772230702708, 0.00646748718945982,
-    -0.0048924903444466546, 0.0038293373095114555, -0.003073785681560125, 0.0025233330042107776,
-    -0.0021092427484255137, 0.00179053951591337, -0.0015259347504653132, 0.0012616925238651921,
-    -0.0009527933148662003, 0.0006092986676537482, -0.0003046447987672605, 0.00010880814623040338,
-    -2.430339048062025e-05, 2.5258476164749898e-06)
 /* digamma(1 + x) / (1 + x - root) - 5/8: degrees 9 / 9, x in [0, 5.5], error 2.0e-17 */
 GPUMC__POLY(digamma_top, 10, 0.6253801375034054, 0.6808567656651828, 0.08067465272987878,
     -0.15289045716083782, -0.07681460896204749, -0.015366333070067111, -0.0014868414991261124,
@@ -991,31 +982,6 @@ GPUMC_FN double gpumc_digamma(double x)
     const double inside = 0.0 < x ? y : outside;
     return x < GPUMC_INF ? inside : x;
 }
-/* lgamma(1/2 + y) - (y (log y - 1) + log(2 pi) / 2) for y >= 1/2. About the half, Stirling's series has no
-   singularity down to y = 0, so that one polynomial serves everywhere. */
-GPUMC_FN double gpumc__half_stirling(double y)
-{
-    const double inv = 1.0 / (y + 0.75);
-    return -inv * gpumc__poly_half_stirling(1.0 - 1.5 * inv);
-}
-
-/* log B(a, b) = lgamma(a) + lgamma(b) - lgamma(a + b), infinity if either is 0. 4.3 ULP of it or of 1
-   That cancels unless each is written by its half_stirling and the large terms are combined: with p <= q,
-   A = p + 1/2, B = q + 1/2, C = B + p
-       p log(A / C) + B log(B / C) - log(p q / (p + q) / sqrt A) + (log(2 pi) - 1) / 2 + the three series. */
-GPUMC_FN double gpumc_lbeta(double a, double b)
-{
-    const double p = b < a ? b : a, q = b < a ? a : b, A = p + 0.5, B = q + 0.5, C = B + p;
-    const double log_a = gpumc_log(A / C), log_b = gpumc_log1p(-p / C);
-    const double up = p < 1e-290 ? 54.0 : 0.0, s = p * (p < 1e-290 ? GPUMC__TWO_54 : 1.0) / (1.0 + p / q);
-    const double lost = (0.5 - (A - p)) + (0.5 - (B - q)) * log_b;     /* in rounding A and B; C cancels */
-    const double series = gpumc__half_stirling(A) + gpumc__half_stirling(B) - gpumc__half_stirling(C);
-    const double rest = (series + lost + (GPUMC_LOG_SQRT_2PI - 0.5)) - (gpumc_log(s * gpumc_rsqrt(A))
-                                                                        - up * GPUMC_LOG_2);
-    const double y = (p * log_a + rest) + B * log_b;
-    const double outside = p == 0.0 ? GPUMC_INF : GPUMC_NAN, inside = q < GPUMC_INF ? y : -q;
-    return 0.0 < p ? inside : outside;
-}
 
 /* ================================================================================== >>api-special
    Incomplete gamma and beta functions, both tails, their logarithms and all derivatives.
@@ -1087,6 +1053,19 @@ GPUMC_FN gpumc_real gpumc__stirling_rest(gpumc_real x)
     const gpumc_real below_1 = (x + half) * log_up - x * gpumc_log(x > 0 ? x : 1) - 1;
     const gpumc_real rest = (x < 1 ? below_1 : half * log_up) + gpumc__binet(up);
     return x > 0 ? rest + GPUMC_R(GPUMC_LOG_SQRT_2PI) : 0 * x;
+}
+/* log B(a, b) = lgamma(a) + lgamma(b) - lgamma(a + b), infinity if either is 0. 4.5 ULP of it or of 1
+   With p <= q and C = p + q, Stirling's leading terms are p log(p / C) + q log(q / C) - log(p q / C). */
+GPUMC_FN double gpumc_lbeta(double a, double b)
+{
+    const double p = b < a ? b : a, q = b < a ? a : b, C = p + q, share = p / q;
+    const double log_p = gpumc_log(p), tail = gpumc_log1p(share);
+    const double far_out = gpumc__binet(q) - gpumc__binet(C) - 0.5 * tail, log_share = gpumc_log(p / C);
+    const double near_0 = gpumc__stirling_rest(q) - gpumc__stirling_rest(C);
+    const double rest = gpumc__stirling_rest(p) + (q < 1.0 ? near_0 : far_out);
+    const double y = (rest - log_p + tail) + p * log_share - q * tail;
+    const double outside = p == 0.0 ? GPUMC_INF : GPUMC_NAN, inside = q < GPUMC_INF ? y : -q;
+    return 0.0 < p ? inside : outside;
 }
 /* log x - digamma(x), x > 0 */
 GPUMC_FN gpumc_real gpumc__log_less_digamma(gpumc_real x)

@@ -134,14 +134,6 @@ def binet(t):
     return rest * shifted
 
 
-def half_stirling(t):
-    y = from_unit(HALF_K)(t)
-    rest = -1 / (24 * y) + 7 / (2880 * y ** 3)
-    if y < 1e8:
-        rest = loggamma(y + mpf(1) / 2) - y * (log(y) - 1) - log(2 * pi) / 2
-    return -rest * (y + HALF_K)
-
-
 def digamma_slope(u):
     return digamma(1 + u) / (1 + u - ROOT)
 
@@ -189,7 +181,6 @@ def bessel_far(x):
     return total / sqrt(2 * pi), x * gap / total
 
 
-HALF_K = mpf('0.75')
 ROOT = findroot(digamma, mpf('1.4616321449683623'))
 MIDDLE = mpf('0.180625')
 MIDDLE_LOG = -log(1 - 4 * MIDDLE)
@@ -223,8 +214,6 @@ FITS = [
         stirling, EPS, mpf('6.5') ** -2, 6),
     Fit('binet', '(y + 1/2) gpumc__binet(y), x = 1 - 3 / (y + 1/2)', binet, -1, 1 - EPS, 16,
         size=lambda t: 3 / (1 - t)),
-    Fit('half_stirling', '-(y + 0.75) gpumc__half_stirling(y), x = (y - 0.75) / (y + 0.75)',
-        half_stirling, to_unit('0.5', HALF_K), 1 - EPS, 20),
     Fit('digamma', 'digamma(1 + x) / (1 + x - root) - 5/8',
         lambda x: digamma_slope(x) - mpf('0.625'), 0, mpf('5.5') + EPS, 9, 9, size=digamma_slope),
     Fit('digamma_far', '(log y - 1 / (2y) - digamma(y)) / x, x = y^-2',
