@@ -4162,19 +4162,21 @@ static GPUMC_LOOP int gpumc__cholesky(double *a, size_t n)
     return 1;
 }
 
-/* v becomes L'^-1 v. */
-static void gpumc__upper_solve(const double *L, size_t n, double *v)
+/* v becomes L^-1 v, or L'^-1 v. */
+static void gpumc__solve_lower(const double *L, size_t n, double *v)
+{ for (size_t i = 0; i < n; i++) v[i] = (v[i] - gpumc__dot(L + i * n, v, i)) / L[i * n + i]; }
+static void gpumc__solve_transposed(const double *L, size_t n, double *v)
 {
     for (size_t i = n; i-- > 0;) {
         v[i] /= L[i * n + i];
-        for (size_t j = 0; j < i; j++) v[j] -= L[i * n + j] * v[i];
+        gpumc__add_multiple(v, -v[i], L + i * n, i);
     }
 }
 /* v becomes (L L')^-1 v. */
 static void gpumc__cholesky_solve(const double *L, size_t n, double *v)
 {
-    for (size_t i = 0; i < n; i++) v[i] = (v[i] - gpumc__dot(L + i * n, v, i)) / L[i * n + i];
-    gpumc__upper_solve(L, n, v);
+    gpumc__solve_lower(L, n, v);
+    gpumc__solve_transposed(L, n, v);
 }
 
 /* Householder reduction of a symmetric matrix to tridiagonal d, e; row k of a then holds the reflector k. */
@@ -13706,7 +13708,7 @@ static void gpumc__adapt_diagonal(const gpumc_adapt *a, gpumc_metric *m)
 }
 
 /* n_draws rows of n numbers in x and in y; of sums over draws: the weight of each, the direction it goes by,
-   and what they are written to. */
+   and what they, or the means of x and then of y, are written to. */
 typedef struct gpumc__selection {
     gpumc_adapt *adapt;
     size_t n_draws, n;
@@ -13727,15 +13729,14 @@ static void gpumc__centre_strip(size_t part, int member GPUMC__UNUSED, void *sel
     const gpumc__selection *of = (const gpumc__selection *)selection;
     size_t from;
     const size_t n = gpumc__strip_of(of->n, part, &from);
-    double *mean = of->adapt->moments + from;
-    gpumc__centre_rows(of->adapt->x + from, of->n_draws, of->n, mean, n);
-    gpumc__centre_rows(of->adapt->y + from, of->n_draws, of->n, mean, n);
+    gpumc__centre_rows(of->adapt->x + from, of->n_draws, of->n, of->sum + from, n);
+    gpumc__centre_rows(of->adapt->y + from, of->n_draws, of->n, of->sum + of->n + from, n);
 }
 
-/* Rows of x and y, n_draws of n numbers, about their means. */
-static void gpumc__adapt_centre(gpumc_adapt *a, size_t n_draws, size_t n)
+/* Rows of x and y, n_draws of n numbers, about their means, which are two rows more. */
+static void gpumc__adapt_centre(gpumc_adapt *a, size_t n_draws, size_t n, double *means)
 {
-    gpumc__selection of = { a, n_draws, n, NULL, NULL, NULL };
+    gpumc__selection of = { a, n_draws, n, NULL, NULL, means };
     gpumc__adapt_share(a, gpumc__strips(n), gpumc__centre_strip, &of);
 }
 
@@ -13759,7 +13760,7 @@ static size_t gpumc__adapt_select(gpumc_adapt *a)
 {
     const size_t n_draws = gpumc__adapt_pick(a, a->n_selected);
     gpumc__adapt_share(a, n_draws, gpumc__whiten_row, a);
-    gpumc__adapt_centre(a, n_draws, a->dim);
+    gpumc__adapt_centre(a, n_draws, a->dim, a->moments);
     return n_draws;
 }
 
@@ -14040,7 +14041,7 @@ static void gpumc__adapt_gather_along(gpumc_adapt *a, size_t r)
 {
     gpumc__along of = { a, r, gpumc__moment_rows(a->n_units) / 2 };
     gpumc__adapt_share_long(a, 2 * a->n_used * r * a->dim, of.n_parts, gpumc__gather_part, &of);
-    gpumc__adapt_centre(a, a->n_used, r);
+    gpumc__adapt_centre(a, a->n_used, r, a->moments);
 }
 
 /* One more direction of variance lambda: z, by r rows of the basis if these are fewer than coordinates. */
@@ -14490,14 +14491,15 @@ static void gpumc__centring_told(gpumc_adapt *a, const gpumc__placed *p, double 
 }
 
 /* What data know of elements where they also hang on values that all share: with z for these, pulls are b - J
-   theta + s (z - middle), by least squares of every element over the draws picked. */
+   theta + s (z - middle), by least squares of every element over the draws picked. With z about their middles
+   and products L L' of them, kept are L^-1 z, which have length one and are orthogonal. */
 enum { GPUMC__SHARING_DRAWS = 128 };
 typedef struct gpumc__sharing {
     gpumc_adapt *adapt;
     size_t n_draws;
-    double *J, *b, *theta, *pull;            /* the last two: means */
+    double *theta, *pull;                    /* means */
     double z[(size_t)GPUMC__SHARING_DRAWS * GPUMC__MOST_SHARED];         /* n_shared a draw */
-    double factor[GPUMC__MOST_SHARED * GPUMC__MOST_SHARED];
+    double factor[GPUMC__MOST_SHARED * GPUMC__MOST_SHARED];              /* L */
 } gpumc__sharing;
 
 /* A draw: natural values of elements into x, pulls into y, values into z. */
@@ -14523,55 +14525,6 @@ static void gpumc__sharing_row(size_t row, int member, void *sharing)
     }
 }
 
-/* Least squares of the elements in a strip of coordinates. */
-static void gpumc__sharing_strip(size_t part, int member GPUMC__UNUSED, void *sharing)
-{
-    gpumc__sharing *of = (gpumc__sharing *)sharing;
-    gpumc_adapt *a = of->adapt;
-    enum { WIDTH = GPUMC__STRIP_COLUMNS };
-    double sums[2 * GPUMC__MOST_SHARED + 5][WIDTH];  /* means, theta^2, theta pull, pull^2; z theta, z pull */
-    size_t from;
-    const size_t n = gpumc__strip_of(a->dim, part, &from), S = a->layout->n_shared;
-    double (*by_theta)[WIDTH] = sums + 5, (*by_pull)[WIDTH] = by_theta + S;
-    memset(sums, 0, sizeof sums);
-    for (int which = 0; which < 2; which++) {
-        double *rows = (which ? a->y : a->x) + from, *mean = sums[which];
-        for (size_t k = 0; k < of->n_draws; k++)
-            gpumc__add_multiple(mean, 1 / (double)of->n_draws, rows + k * a->dim, n);
-        for (size_t k = 0; k < of->n_draws; k++) gpumc__add_multiple(rows + k * a->dim, -1, mean, n);
-    }
-    for (size_t k = 0; k < of->n_draws; k++) {
-        const double *theta = a->x + k * a->dim + from, *pull = a->y + k * a->dim + from;
-        for (size_t i = 0; i < n; i++) sums[2][i] += theta[i] * theta[i];
-        for (size_t i = 0; i < n; i++) sums[3][i] += theta[i] * pull[i];
-        for (size_t i = 0; i < n; i++) sums[4][i] += pull[i] * pull[i];
-        for (size_t s = 0; s < S; s++) {
-            gpumc__add_multiple(by_theta[s], of->z[k * S + s], theta, n);
-            gpumc__add_multiple(by_pull[s], of->z[k * S + s], pull, n);
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        double v[GPUMC__MOST_SHARED], left = sums[2][i], product = sums[3][i], square = sums[4][i], J;
-        for (size_t s = 0; s < S; s++) v[s] = by_theta[s][i];
-        gpumc__cholesky_solve(of->factor, S, v);
-        for (size_t s = 0; s < S; s++) {
-            left -= by_theta[s][i] * v[s];
-            product -= by_pull[s][i] * v[s];
-        }
-        for (size_t s = 0; s < S; s++) v[s] = by_pull[s][i];
-        gpumc__cholesky_solve(of->factor, S, v);
-        for (size_t s = 0; s < S; s++) square -= by_pull[s][i] * v[s];
-        J = left > 1e-9 * sums[2][i] ? gpumc__centring_J(left, product, square, (double)of->n_draws) : 0;
-        for (size_t s = 0; s < S; s++) v[s] = by_pull[s][i] + J * by_theta[s][i];
-        gpumc__cholesky_solve(of->factor, S, v);
-        of->J[from + i] = J;
-        of->b[from + i] = sums[1][i] + J * sums[0][i];
-        of->theta[from + i] = sums[0][i];
-        of->pull[from + i] = sums[1][i];
-        for (size_t s = 0; s < S; s++) a->slopes[s * a->dim + from + i] = v[s];
-    }
-}
-
 /* ---- blocks that data know together, see >>bundles ----
    What data know of the values of one element in several blocks, pulls = b - J theta of vectors, is found by
    least squares in the directions in which theta has a variance of 1 and no correlations: errors are a share
@@ -14581,7 +14534,7 @@ static void gpumc__sharing_strip(size_t part, int member GPUMC__UNUSED, void *sh
 #define GPUMC__BUNDLED_FROM 0.1
 
 /* Sums over draws of products of element i's values in blocks at such coordinates, x of theta and y of pulls,
-   z of shared values; of x and y less what goes with z. */
+   z of shared values; of x and y less what goes with z, none of x where nearly all does. */
 typedef struct gpumc__products {
     double xx[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED], yx[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED];
     double yy[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED];
@@ -14593,7 +14546,6 @@ static GPUMC_LOOP void gpumc__bundle_products(const gpumc__sharing *of, size_t K
 {
     const gpumc_adapt *a = of->adapt;
     const size_t S = a->layout->n_shared;
-    double v[GPUMC__MOST_SHARED];
     memset(p, 0, sizeof *p);
     for (size_t d = 0; d < of->n_draws; d++) {
         const double *x = a->x + d * a->dim + i, *y = a->y + d * a->dim + i, *z = of->z + d * S;
@@ -14611,13 +14563,10 @@ static GPUMC_LOOP void gpumc__bundle_products(const gpumc__sharing *of, size_t K
     }
     for (size_t c = 0; c < K; c++)
         for (size_t b = 0; b < K; b++) {
-            memcpy(v, p->zx[c], S * sizeof *v);
-            gpumc__cholesky_solve(of->factor, S, v);
-            p->xx[b * K + c] -= gpumc__dot(p->zx[b], v, S);
-            p->yx[b * K + c] -= gpumc__dot(p->zy[b], v, S);
-            memcpy(v, p->zy[c], S * sizeof *v);
-            gpumc__cholesky_solve(of->factor, S, v);
-            p->yy[b * K + c] -= gpumc__dot(p->zy[b], v, S);
+            const double all = p->xx[b * K + c], left = all - gpumc__dot(p->zx[b], p->zx[c], S);
+            p->xx[b * K + c] = b == c && !(left > 1e-9 * all) ? 0 : left;
+            p->yx[b * K + c] -= gpumc__dot(p->zy[b], p->zx[c], S);
+            p->yy[b * K + c] -= gpumc__dot(p->zy[b], p->zy[c], S);
         }
 }
 
@@ -14629,11 +14578,9 @@ static int gpumc__bundle_estimate(gpumc__products *p, size_t K, double n, double
     enum { MOST = GPUMC__MOST_BUNDLED };
     double A[MOST * MOST], z[MOST * MOST], d[MOST], work[3 * MOST], u[MOST], *L = p->xx, *M = p->yx;
     memset(J, 0, K * K * sizeof *J);
-    for (size_t k = 0; k < K * K; k++) L[k] /= n;
+    for (size_t k = 0; k < K * K; k++) { L[k] /= n; M[k] /= n; }
     if (!gpumc__cholesky(L, K)) return 0;
-    for (size_t c = 0; c < K; c++)                          /* rows of yx become those of yx L^-T / n */
-        for (size_t b = 0; b < K; b++)
-            M[c * K + b] = (M[c * K + b] / n - gpumc__dot(M + c * K, L + b * K, b)) / L[b * K + b];
+    for (size_t c = 0; c < K; c++) gpumc__solve_lower(L, K, M + c * K);      /* M becomes M L^-T */
     memset(A, 0, K * K * sizeof *A);
     for (size_t m = 0; m < K; m++)
         for (size_t c = 0; c < K; c++)
@@ -14649,12 +14596,9 @@ static int gpumc__bundle_estimate(gpumc__products *p, size_t K, double n, double
             for (size_t c = 0; c <= m; c++) u[m] += L[m * K + c] * z[e * K + c];
         for (size_t m = 0; m < K; m++) of_pull += u[m] * gpumc__dot(p->yy + m * K, u, K) / n;
         if (!(known * known > 0.5 * of_pull)) known = fmax(known, of_pull);
-        memcpy(u, z + e * K, K * sizeof *u);
-        for (size_t m = K; m-- > 0;) {
-            u[m] /= L[m * K + m];
-            gpumc__add_multiple(u, -u[m], L + m * K, m);
-        }
-        for (size_t c = 0; c < K; c++) gpumc__add_multiple(J + c * K, fmax(known, 1e-6) * u[c], u, K);
+        gpumc__solve_transposed(L, K, z + e * K);
+        for (size_t c = 0; c < K; c++)
+            gpumc__add_multiple(J + c * K, fmax(known, 1e-6) * z[e * K + c], z + e * K, K);
     }
     return 1;
 }
@@ -14685,7 +14629,7 @@ static void gpumc__bundle_element(size_t i, int member GPUMC__UNUSED, void *bund
             gpumc__add_multiple(v, J[c * K + m], p.zx[m], S);
             if (m <= c) g->bundle->J[gpumc__triangle(g->seats[m], seat) * n + i] = J[c * K + m];
         }
-        gpumc__cholesky_solve(of->factor, S, v);
+        gpumc__solve_transposed(of->factor, S, v);
         for (size_t s = 0; s < S; s++) g->bundle->slopes[(s * g->bundle->most + seat) * n + i] = v[s];
     }
 }
@@ -14751,24 +14695,32 @@ static int gpumc__sharing_learn(gpumc_adapt *a, double *rows)
 {
     const size_t n = a->layout->n_shared, most = gpumc__smaller(a->n_selected, GPUMC__SHARING_DRAWS);
     gpumc__sharing of;
+    gpumc__bundle every;                     /* of one member, all coordinates */
+    gpumc__bundling single = { &of, &every, 1, { 0 }, { 0 } };
     memset(a->slopes, 0, n * a->dim * sizeof *a->slopes);
     for (size_t k = 0; k < a->layout->n_bundles; k++) a->layout->bundles[k].wanted = 0;
     if (n + a->layout->n_bundles == 0) return 0;
     of.adapt = a;
-    of.J = rows;
-    of.b = rows + a->dim;
     of.theta = rows + 2 * a->dim;
     of.pull = rows + 3 * a->dim;
     of.n_draws = gpumc__adapt_pick(a, most);
     if (of.n_draws < 40 + 2 * n) return 0;
     gpumc__adapt_share(a, of.n_draws, gpumc__sharing_row, &of);
-    memset(of.factor, 0, sizeof of.factor);
+    gpumc__adapt_centre(a, of.n_draws, a->dim, of.theta);
     gpumc__centre_rows(of.z, of.n_draws, n, a->middles, n);
+    memset(of.factor, 0, sizeof of.factor);
     for (size_t k = 0; k < of.n_draws; k++)
         for (size_t s = 0; s < n; s++)
             gpumc__add_multiple(of.factor + s * n, of.z[k * n + s], of.z + k * n, n);
     if (!gpumc__cholesky(of.factor, n)) return 0;
-    gpumc__adapt_share(a, gpumc__strips(a->dim), gpumc__sharing_strip, &of);
+    for (size_t k = 0; k < of.n_draws; k++) gpumc__solve_lower(of.factor, n, of.z + k * n);
+    memset(&every, 0, sizeof every);
+    every.n = a->dim;
+    every.most = 1;
+    every.J = rows;
+    every.b = rows + a->dim;
+    every.slopes = a->slopes;
+    if (n > 0) gpumc__adapt_share(a, a->dim, gpumc__bundle_element, &single);
     for (size_t k = 0; k < a->layout->n_bundles; k++) gpumc__bundle_learn(&of, &a->layout->bundles[k]);
     return n > 0;
 }
@@ -22464,7 +22416,7 @@ static double gpumc__fresh_bound(gpumc__fresh *s)
     for (int k = 0; k < GPUMC__FRESH_POINTS; k++) {
         if (k % 2 == 0) gpumc_rng_normals(&c->rng, c->away, n);
         memcpy(c->step, c->away, n * sizeof *c->step);
-        gpumc__upper_solve(s->q_K, n, c->step);
+        gpumc__solve_transposed(s->q_K, n, c->step);
         for (size_t i = 0; i < n; i++) c->point[i] = c->mean[i] + (k % 2 ? -wider : wider) * c->step[i];
         weights[k] = gpumc__climb_eval(c, c->point, c->g[0]) + 0.5 * gpumc__dot(c->away, c->away, n);
         most = fmax(most, weights[k]);
