@@ -14192,28 +14192,13 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
         gpumc__adapt_low_rank(a, a->n_used, r, outside);
 }
 
-static void gpumc__mean_strip(size_t part, int member GPUMC__UNUSED, void *adapt)
-{
-    const gpumc_adapt *a = (const gpumc_adapt *)adapt;
-    size_t from;
-    const size_t n = gpumc__strip_of(a->dim, part, &from);
-    double *mean_q = a->moments + from, *mean_g = mean_q + a->dim;
-    memset(mean_q, 0, n * sizeof(double));
-    memset(mean_g, 0, n * sizeof(double));
-    for (size_t k = 0; k < a->n_used; k++) {
-        gpumc__add_multiple(mean_q, 1, a->q + a->used[k] * a->dim + from, n);
-        gpumc__add_multiple(mean_g, 1, a->g + a->used[k] * a->dim + from, n);
-    }
-    for (size_t i = 0; i < n; i++) { mean_q[i] /= (double)a->n_used; mean_g[i] /= (double)a->n_used; }
-}
-
 /* The centre of the normal whose gradients these are at these draws, exact as the diagonal's. */
 static void gpumc__adapt_mean(gpumc_adapt *a)
 {
-    const double *mean_q = a->moments, *mean_g = mean_q + a->dim;
+    const double *mean_q = a->moments, *mean_g = mean_q + 2 * a->dim;
     gpumc_metric *m = &a->shared;
     if (a->n_used < 3) return;
-    gpumc__adapt_share(a, gpumc__strips(a->dim), gpumc__mean_strip, a);
+    gpumc__adapt_moments(a, a->used, a->n_used);
     gpumc__metric_velocity(m, mean_g, m->mean);
     for (size_t i = 0; i < a->dim; i++) m->mean[i] += mean_q[i];
 }
