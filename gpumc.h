@@ -13241,7 +13241,7 @@ static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
 enum {
     GPUMC__CENTRING_PARTS = 4, GPUMC__BLOCK_PARTS = 8, GPUMC__NOISE_DRAWS = 64, GPUMC__SHARED = 200000
 };
-static size_t gpumc__moment_rows(size_t n_units) { return n_units ? 4 * GPUMC__CENTRING_PARTS : 4; }
+static size_t gpumc__moment_rows(size_t n_units) { return n_units ? 7 * GPUMC__CENTRING_PARTS : 4; }
 
 typedef struct gpumc__restart {
     size_t iteration, chain, source;
@@ -13306,7 +13306,7 @@ struct gpumc_adapt {
     gpumc__trial *trials;                    /* one a chain */
 
     double *levels, *masses;  /* scratch of one update: recent log density and log mass of every chain */
-    double *moments;                         /* means and variances: 4 dim, of parts for links each */
+    double *moments;                         /* means and variances: 4 dim, of parts for links 7 dim each */
     size_t *selected;                        /* kept draws that are looked at */
     double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
     double *basis, *matrices, *slopes;       /* as found, one a coordinate for every shared value */
@@ -13426,16 +13426,16 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     const gpumc__blocks blocks = gpumc__layout_blocks(layout);
     const int dense = options->metric == GPUMC_METRIC_DENSE, ranked = gpumc__metric_has_rank(options->metric);
     const size_t whole = dense || (ranked && dim <= GPUMC__FULL_DIM) ? dim : 0;
-    size_t n_units = 0, n_rows;
-    for (size_t i = 0; layout && i < layout->n_parts; i++)
-        if (layout->parts[i].linked) n_units = gpumc__size_add(n_units, layout->parts[i].link.n_units);
     const size_t n_selected = (dense && dim > 64) || (ranked && dim > 64 && dim <= 128) ? 2 * dim
-        : dense || ranked || n_units ? 128 : 0;      /* 2 dim show all; too dear beyond 128 unless asked */
+        : dense || ranked ? 128 : 0;      /* 2 dim show all correlations; too dear beyond 128 unless asked */
     const size_t n_basis = ranked && dim > GPUMC__MAX_RANK ? GPUMC__MAX_RANK : 0;
     const size_t wide = n_basis && whole < n_selected ? n_selected : whole;   /* with products of draws */
     const size_t side = wide > blocks.size ? wide : blocks.size;              /* of the largest matrix */
     const size_t of_blocks = GPUMC__BLOCK_PARTS * (4 * blocks.size + 5) * blocks.size;
     gpumc_adapt plan, *a = (gpumc_adapt *)gpumc__take(arena, 1, sizeof(gpumc_adapt));
+    size_t n_units = 0, n_rows;
+    for (size_t i = 0; layout && i < layout->n_parts; i++)
+        if (layout->parts[i].linked) n_units = gpumc__size_add(n_units, layout->parts[i].link.n_units);
     memset(&plan, 0, sizeof plan);
     plan.options = *options;
     plan.layout = layout;
@@ -13476,7 +13476,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
                                                            layout ? layout->n_natural : 0));
     plan.slopes = gpumc__take_doubles(arena, gpumc__size_mul(layout ? layout->n_shared : 0, dim));
     plan.pairs = gpumc__take_doubles(arena, gpumc__size_mul(4, layout ? plan.capacity : 0));
-    plan.units = gpumc__take_doubles(arena, gpumc__size_mul(2 * GPUMC__CENTRING_PARTS, n_units));
+    plan.units = gpumc__take_doubles(arena, gpumc__size_mul(3 * GPUMC__CENTRING_PARTS, n_units));
     plan.trials = (gpumc__trial *)gpumc__take(arena, C, sizeof(gpumc__trial));
     if (!arena->base) return NULL;
     memset(plan.healthy, 1, C);
@@ -14209,7 +14209,7 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 {
     gpumc_metric *m = &a->shared;
     if (m->kind == GPUMC_METRIC_UNIT) return;
-    if (!full || a->options.metric == GPUMC_METRIC_DIAG) {
+    if (!full || (a->n_selected == 0 && m->block_size == 0)) {
         if (gpumc__is_diagonal(m)) gpumc__adapt_diagonal(a, m);
         return;
     }
@@ -14224,21 +14224,22 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 /* ======================================================================================== >>forms
    What warm-up learns of coordinates from the draws it keeps: centring weights, blocks that data know
    together, the noise of the data, scores of positive values. Read first: gpumc__adapt_centring. */
-/* Of every unit of a link: mean and squared deviations of log tau. */
+/* Of every unit of a link: mean and squared deviations of log tau, and the sum of tau^2. */
 static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
-{ return a->units + 2 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE); }
+{ return a->units + 3 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE); }
 
 /* What is summed over some of the draws: a group of rows of moments, units, and how many draws there were. */
 typedef struct gpumc__centring_sums {
     const gpumc_adapt *adapt;
-    double *work, *moments, *units, count;   /* work of the model, x first; moments: 2 rows */
+    double *work, *moments, *units, count;   /* work of the model, x first; moments: 5 rows, and 2 of room */
+    int late;
 } gpumc__centring_sums;
 
 static double *gpumc__units_in(const gpumc__centring_sums *s, const gpumc__link *k)
 { return s->units + (gpumc__adapt_units(s->adapt, k) - s->adapt->units); }
 
-/* A draw of a link, g the gradient there: mean and squares of tau G, G as below. */
-static void gpumc__centring_add_link(const gpumc__centring_sums *s, const gpumc__placed *p, const double *g)
+/* A draw of a link, g the gradient there, on the way to the bulk: mean and squares of tau G, G as below. */
+static void gpumc__centring_add_early(const gpumc__centring_sums *s, const gpumc__placed *p, const double *g)
 {
     const gpumc__link *k = &p->link;
     const double *x = s->work;
@@ -14282,6 +14283,41 @@ static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed 
     return pulls;
 }
 
+GPUMC__OFTEN
+/* Mean and squares of theta, mean of the pull, products of both: rows of m that lie dim apart. */
+static GPUMC_LOOP void gpumc__add_weighted(size_t n, size_t dim, const double *GPUMC__RESTRICT square,
+                                           const double *GPUMC__RESTRICT weight,
+                                           const double *GPUMC__RESTRICT theta,
+                                           const double *GPUMC__RESTRICT pull, double *GPUMC__RESTRICT m)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double theta_off = theta[i] - m[i], pull_off = pull[i] - m[2 * dim + i];
+        m[i] += weight[i] * theta_off;
+        m[2 * dim + i] += weight[i] * pull_off;
+        m[dim + i] += square[i] * theta_off * (theta[i] - m[i]);
+        m[3 * dim + i] += square[i] * pull_off * (theta[i] - m[i]);
+        m[4 * dim + i] += square[i] * pull_off * (pull[i] - m[2 * dim + i]);
+    }
+}
+GPUMC__SELDOM
+
+/* A draw in the bulk, weighted by tau^2 as wide populations leave data the most to say. */
+static void gpumc__centring_add_late(const gpumc__centring_sums *s, const gpumc__placed *p, const double *g)
+{
+    const gpumc__link *k = &p->link;
+    const size_t dim = s->adapt->dim;
+    const double *x = s->work, *units = gpumc__units_in(s, k), inv_news = 1 / gpumc__news(&k->noise, x);
+    double *pulls = gpumc__centring_pulls(s->adapt->layout, p, g, s->work);
+    double *square = s->moments + 5 * dim, *weight = square + dim;
+    for (size_t i = 0; i < k->size; i++) {
+        const double tau = gpumc__link_scale(k, k->unit[i], x);
+        pulls[i] *= inv_news;
+        square[i] = tau * tau;
+        weight[i] = tau * tau / units[3 * k->unit[i] + 2];
+    }
+    gpumc__add_weighted(k->size, dim, square, weight, x + k->at, pulls, s->moments + p->free_at);
+}
+
 /* A draw, all links, units first. */
 static void gpumc__centring_add(gpumc__centring_sums *s, size_t draw)
 {
@@ -14294,34 +14330,48 @@ static void gpumc__centring_add(gpumc__centring_sums *s, size_t draw)
         const gpumc__placed *p = &l->parts[i];
         const double *g = a->g + draw * a->dim + p->free_at;
         for (size_t u = 0; p->linked && u < p->link.n_units; u++) {
-            const double value = gpumc__log(gpumc__link_scale(&p->link, u, s->work));
-            double *unit = gpumc__units_in(s, &p->link) + 2 * u;
+            const double tau = gpumc__link_scale(&p->link, u, s->work), value = gpumc__log(tau);
+            double *unit = gpumc__units_in(s, &p->link) + 3 * u;
             gpumc__welford(&unit[0], &unit[1], &value, 1, 1 / s->count);
+            unit[2] += tau * tau;
         }
-        if (p->linked) gpumc__centring_add_link(s, p, g);
+        if (p->linked && s->late) gpumc__centring_add_late(s, p, g);
+        else if (p->linked) gpumc__centring_add_early(s, p, g);
     }
 }
 
-/* A mean and squares of b draws join those of a. */
-static void gpumc__join_moments(double *mean, double *squares, double mean_b, double squares_b, double a,
-                                double b)
+/* Two means and their squares and products, of b draws or weights, join those of a. Rows lie dim apart. */
+static void gpumc__join_moments(double *to, const double *from, size_t dim, double a, double b)
 {
-    const double off = mean_b - *mean, share = b / (a + b);
-    *mean += share * off;
-    *squares += squares_b + a * share * off * off;
+    const double theta_off = from[0] - to[0], pull_off = from[2 * dim] - to[2 * dim], share = b / (a + b);
+    to[0] += share * theta_off;
+    to[2 * dim] += share * pull_off;
+    to[dim] += from[dim] + a * share * theta_off * theta_off;
+    to[3 * dim] += from[3 * dim] + a * share * theta_off * pull_off;
+    to[4 * dim] += from[4 * dim] + a * share * pull_off * pull_off;
 }
 
 /* The sums of one part of the draws join those of the parts before. */
 static void gpumc__centring_join(gpumc__centring_sums *to, const gpumc__centring_sums *of)
 {
-    const gpumc_adapt *a = to->adapt;
-    double *m = to->moments, *unit = to->units;
+    const gpumc_layout *l = to->adapt->layout;
     if (of->count == 0) return;
-    for (size_t i = 0; i < a->dim; i++)
-        gpumc__join_moments(m + i, m + a->dim + i, of->moments[i], of->moments[a->dim + i], to->count,
-                            of->count);
-    for (size_t u = 0; u < 2 * a->n_units; u += 2)
-        gpumc__join_moments(unit + u, unit + u + 1, of->units[u], of->units[u + 1], to->count, of->count);
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
+        const gpumc__link *k = &p->link;
+        if (!p->linked) continue;
+        double *unit = gpumc__units_in(to, k), *more = gpumc__units_in(of, k);
+        for (size_t j = 0; j < k->size; j++) {
+            const size_t u = 3 * k->unit[j] + 2;
+            gpumc__join_moments(to->moments + p->free_at + j, of->moments + p->free_at + j, to->adapt->dim,
+                                to->late ? unit[u] : to->count, to->late ? more[u] : of->count);
+        }
+        for (size_t u = 0; u < 3 * k->n_units; u += 3) {
+            const double off = more[u] - unit[u], share = of->count / (to->count + of->count);
+            unit[u] += share * off;
+            unit[u + 1] += more[u + 1] + to->count * share * off * off;
+            unit[u + 2] += more[u + 2];
+        }
+    }
     to->count += of->count;
 }
 
@@ -14332,19 +14382,19 @@ static void gpumc__centring_part(size_t part, int member, void *sums)
     const size_t from = a->n_kept * part / GPUMC__CENTRING_PARTS;
     const size_t end = a->n_kept * (part + 1) / GPUMC__CENTRING_PARTS;
     s->work = a->model_work + (size_t)member * a->layout->n_work;
-    memset(s->moments, 0, 2 * a->dim * sizeof(double));
-    memset(s->units, 0, 2 * a->n_units * sizeof(double));
+    memset(s->moments, 0, 5 * a->dim * sizeof(double));
+    memset(s->units, 0, 3 * a->n_units * sizeof(double));
     for (size_t k = 0; k < a->n_used; k++)
         if (a->used[k] >= from && a->used[k] < end) gpumc__centring_add(s, a->used[k]);
 }
 
 /* Fills the units and the moments, over the healthy draws. Returns their number. */
-static double gpumc__centring_moments(gpumc_adapt *a)
+static double gpumc__centring_moments(gpumc_adapt *a, int late)
 {
     gpumc__centring_sums sums[GPUMC__CENTRING_PARTS];
     for (size_t k = 0; k < GPUMC__CENTRING_PARTS; k++) {
-        const gpumc__centring_sums none = { a, NULL, a->moments + 2 * k * a->dim,
-                                            a->units + 2 * k * a->n_units, 0 };
+        const gpumc__centring_sums none = { a, NULL, a->moments + 7 * k * a->dim,
+                                            a->units + 3 * k * a->n_units, 0, late };
         sums[k] = none;
     }
     gpumc__adapt_share(a, GPUMC__CENTRING_PARTS, gpumc__centring_part, sums);
@@ -14387,7 +14437,7 @@ static void gpumc__centring_early(gpumc_adapt *a, gpumc__placed *p, double n, do
     for (size_t j = 0; j < k->size; j++) share[j] /= n - 1;
     gpumc__centring_shares(k, share, n);
     for (size_t j = 0; j < k->size; j++) {
-        const double sd = sqrt(units[2 * k->unit[j] + 1] / (n - 1));
+        const double sd = sqrt(units[3 * k->unit[j] + 1] / (n - 1));
         const double odds = gpumc__exp(-2 * sd) * share[j] / (1 - share[j]), c = odds / (1 + odds);
         weights[j] = gpumc__nearest_notch(c > 0.95 ? 1 : fmin(c, 0.9));
         if (c > 0.95) gpumc__include(&least, &most, odds);
@@ -14398,18 +14448,40 @@ static void gpumc__centring_early(gpumc_adapt *a, gpumc__placed *p, double n, do
 /* The notch for data that know an element of link k with precision J. */
 static unsigned char gpumc__centring_notch(const gpumc_adapt *a, const gpumc__link *k, size_t j, double J)
 {
-    const double odds = J * gpumc__exp(2 * gpumc__adapt_units(a, k)[2 * k->unit[j]]);
+    const double odds = J * gpumc__exp(2 * gpumc__adapt_units(a, k)[3 * k->unit[j]]);
     return gpumc__nearest_notch(odds < 1e9 ? odds / (1 + odds) : 1);
 }
 
-/* In the bulk: data that know theta with precision J pull by b - J theta; where they also hang on values that
-   all share, with z for these, by b - J theta + s (z - middle). All from least squares of every element over
-   the draws picked. With z about their middles and products L L' of them, kept are L^-1 z, which have length
-   one and are orthogonal. */
+/* In the bulk: data that know theta with precision J pull by b - J theta. J from sums of theta^2, theta pull
+   and pull^2 of so many draws. What hangs on another population as well moves with that along a ridge where
+   pulls stay as they are, which leaves the slope to chance. Where it explains less than half, J is the
+   variance of the pull if that is more: with the data's precision L, the populations' P and the posterior's
+   covariance S = (L + P)^-1 pulls have the covariance L S L, and L - L S L = (L^-1 + P^-1)^-1 >= 0. */
+static double gpumc__centring_J(double square, double product, double pull_square, double n)
+{
+    const double J = product < 0 ? -product / square : 0;
+    return J * -product > 0.5 * pull_square ? J : fmax(J, pull_square / n);
+}
+
+/* On entry weights are mean pulls and anchors their products with theta, on return J and b. */
+static void gpumc__centring_told(gpumc_adapt *a, const gpumc__placed *p, double *weights, double *anchors)
+{
+    const double *theta = a->moments + p->free_at;
+    for (size_t j = 0; j < p->size; j++) {
+        const double J = gpumc__centring_J(theta[a->dim + j], anchors[j], theta[4 * a->dim + j],
+                                           gpumc__adapt_units(a, &p->link)[3 * p->link.unit[j] + 2]);
+        anchors[j] = weights[j] + J * theta[j];
+        weights[j] = J;
+    }
+}
+
+/* What data know of elements where they also hang on values that all share: with z for these, pulls are b - J
+   theta + s (z - middle), by least squares of every element over the draws picked. With z about their middles
+   and products L L' of them, kept are L^-1 z, which have length one and are orthogonal. */
 enum { GPUMC__SHARING_DRAWS = 128 };
 typedef struct gpumc__sharing {
     gpumc_adapt *adapt;
-    size_t n_draws, S;                       /* S: shared values that are looked at */
+    size_t n_draws;
     double *theta, *pull;                    /* means */
     double z[(size_t)GPUMC__SHARING_DRAWS * GPUMC__MOST_SHARED];         /* n_shared a draw */
     double factor[GPUMC__MOST_SHARED * GPUMC__MOST_SHARED];              /* L */
@@ -14425,7 +14497,7 @@ static void gpumc__sharing_row(size_t row, int member, void *sharing)
     double *x = a->model_work + (size_t)member * l->n_work;
     gpumc__to_natural(l, a->q + draw * dim, x, x);
     memset(x + l->n_natural, 0, l->n_natural * sizeof *x);
-    for (size_t s = 0; s < of->S; s++) of->z[row * of->S + s] = x[l->shared[s].at];
+    for (size_t s = 0; s < l->n_shared; s++) of->z[row * l->n_shared + s] = x[l->shared[s].at];
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__placed *p = &l->parts[i];
         double *theta = a->x + row * dim + p->free_at, *pull = a->y + row * dim + p->free_at;
@@ -14458,7 +14530,7 @@ static GPUMC_LOOP void gpumc__bundle_products(const gpumc__sharing *of, size_t K
                                               gpumc__products *p)
 {
     const gpumc_adapt *a = of->adapt;
-    const size_t S = of->S;
+    const size_t S = a->layout->n_shared;
     memset(p, 0, sizeof *p);
     for (size_t d = 0; d < of->n_draws; d++) {
         const double *x = a->x + d * a->dim + i, *y = a->y + d * a->dim + i, *z = of->z + d * S;
@@ -14483,11 +14555,9 @@ static GPUMC_LOOP void gpumc__bundle_products(const gpumc__sharing *of, size_t K
         }
 }
 
-/* J of K values from such sums over n draws; used up are those of theta. What hangs on another population as
-   well moves with that along a ridge where pulls stay as they are, which leaves the slope to chance: a
-   direction in which J explains less than half has the variance of the pull if that is more. With the data's
-   precision L, the populations' P and the posterior's covariance S = (L + P)^-1 pulls have the covariance L S
-   L, and L - L S L = (L^-1 + P^-1)^-1 >= 0. Returns 0 where draws lie in fewer than K directions. */
+/* J of K values from such sums over n draws; used up are those of theta. As with single values, see
+   gpumc__centring_J, a direction in which J explains less than half has the variance of the pull if that is
+   more. Returns 0 where draws lie in fewer than K directions. */
 static int gpumc__bundle_estimate(gpumc__products *p, size_t K, double n, double *J)
 {
     enum { MOST = GPUMC__MOST_BUNDLED };
@@ -14529,7 +14599,7 @@ static void gpumc__bundle_element(size_t i, int member GPUMC__UNUSED, void *bund
 {
     const gpumc__bundling *g = (const gpumc__bundling *)bundling;
     const gpumc__sharing *of = g->of;
-    const size_t n = g->bundle->n, K = g->K, S = of->S;
+    const size_t n = g->bundle->n, K = g->K, S = of->adapt->layout->n_shared;
     double J[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED], v[GPUMC__MOST_SHARED];
     gpumc__products p;
     gpumc__bundle_products(of, K, g->at, i, &p);
@@ -14604,56 +14674,55 @@ static void gpumc__bundle_learn(const gpumc__sharing *of, gpumc__bundle *j)
     }
 }
 
-/* J, b, slopes and means of theta and pulls of all coordinates, of which those of links count, the slopes of
-   such as tell, and of all bundles; without what is shared where too few draws tell. */
-static void gpumc__sharing_learn(gpumc_adapt *a, double *rows)
+/* J, b and slopes of all coordinates, of which those of links that tell count, and of all bundles. Returns 0
+   where nothing is shared or too few draws tell. rows: four of the coordinates, J and b first. */
+static int gpumc__sharing_learn(gpumc_adapt *a, double *rows)
 {
-    const gpumc_layout *l = a->layout;
-    const size_t n_draws = gpumc__adapt_pick(a, gpumc__smaller(a->n_selected, GPUMC__SHARING_DRAWS));
-    const size_t n = n_draws < 40 + 2 * l->n_shared ? 0 : l->n_shared;
+    const size_t n = a->layout->n_shared, most = gpumc__smaller(a->n_selected, GPUMC__SHARING_DRAWS);
     gpumc__sharing of;
     gpumc__bundle every;                     /* of one member, all coordinates */
     gpumc__bundling single = { &of, &every, 1, { 0 }, { 0 } };
-    memset(a->slopes, 0, l->n_shared * a->dim * sizeof *a->slopes);
+    memset(a->slopes, 0, n * a->dim * sizeof *a->slopes);
+    for (size_t k = 0; k < a->layout->n_bundles; k++) a->layout->bundles[k].wanted = 0;
+    if (n + a->layout->n_bundles == 0) return 0;
     of.adapt = a;
-    of.n_draws = n_draws;
-    of.S = n;
     of.theta = rows + 2 * a->dim;
     of.pull = rows + 3 * a->dim;
-    gpumc__adapt_share(a, n_draws, gpumc__sharing_row, &of);
-    gpumc__adapt_centre(a, n_draws, a->dim, of.theta);
-    gpumc__centre_rows(of.z, n_draws, n, a->middles, n);
+    of.n_draws = gpumc__adapt_pick(a, most);
+    if (of.n_draws < 40 + 2 * n) return 0;
+    gpumc__adapt_share(a, of.n_draws, gpumc__sharing_row, &of);
+    gpumc__adapt_centre(a, of.n_draws, a->dim, of.theta);
+    gpumc__centre_rows(of.z, of.n_draws, n, a->middles, n);
     memset(of.factor, 0, sizeof of.factor);
-    for (size_t k = 0; k < n_draws; k++)
+    for (size_t k = 0; k < of.n_draws; k++)
         for (size_t s = 0; s < n; s++)
             gpumc__add_multiple(of.factor + s * n, of.z[k * n + s], of.z + k * n, n);
-    if (!gpumc__cholesky(of.factor, n)) of.S = 0;
-    for (size_t k = 0; k < n_draws; k++) gpumc__solve_lower(of.factor, of.S, of.z + k * n);
+    if (!gpumc__cholesky(of.factor, n)) return 0;
+    for (size_t k = 0; k < of.n_draws; k++) gpumc__solve_lower(of.factor, n, of.z + k * n);
     memset(&every, 0, sizeof every);
     every.n = a->dim;
     every.most = 1;
     every.J = rows;
     every.b = rows + a->dim;
     every.slopes = a->slopes;
-    gpumc__adapt_share(a, a->dim, gpumc__bundle_element, &single);
-    for (size_t k = 0; k < l->n_bundles; k++) {
-        l->bundles[k].wanted = 0;
-        if (of.S == l->n_shared && n_draws >= 40) gpumc__bundle_learn(&of, &l->bundles[k]);
-    }
+    if (n > 0) gpumc__adapt_share(a, a->dim, gpumc__bundle_element, &single);
+    for (size_t k = 0; k < a->layout->n_bundles; k++) gpumc__bundle_learn(&of, &a->layout->bundles[k]);
+    return n > 0;
 }
 
-/* On entry weights and anchors are J and b, and behind them means of theta and pulls; on return notches and
-   anchors b / J. Weights that are alike, within a factor of two, become one, as then the vector loops apply;
-   units make up for the difference to its notch. */
-static void gpumc__centring_late(gpumc_adapt *a, gpumc__placed *p, const double *rows, double *weights,
-                                 double *anchors)
+/* The same as weights (notches) and anchors b / J, from far fewer draws than variances need. Weights that are
+   alike, within a factor of two, become one, as then the vector loops apply; units make up for the difference
+   to its notch. */
+static void gpumc__centring_late(gpumc_adapt *a, gpumc__placed *p, double *weights, double *anchors)
 {
     const gpumc__link *k = &p->link;
-    const double *theta = rows + 2 * a->dim, *pull = theta + a->dim;
+    const double *theta = a->moments + p->free_at;
     double *units = gpumc__adapt_units(a, k), least = GPUMC_INF, most = 0, sum = 0;
     size_t size = 0;
     for (size_t j = 0; j < k->size; j++) {
-        const double odds = gpumc__exp(2 * units[2 * k->unit[j]]) * rows[j];
+        const double *unit = units + 3 * k->unit[j], odds = gpumc__exp(2 * unit[0])
+            * gpumc__centring_J(theta[a->dim + j], anchors[j], theta[4 * a->dim + j], unit[2]);
+        anchors[j] = weights[j];                       /* the mean pull, until the weight is known */
         weights[j] = odds / (1 + odds);
         if (gpumc__link_is_start(k, j)) continue;
         gpumc__include(&least, &most, odds);
@@ -14665,16 +14734,16 @@ static void gpumc__centring_late(gpumc_adapt *a, gpumc__placed *p, const double 
     const size_t common = alike ? gpumc__smaller(gpumc__nearest_notch(mean / (1 + mean)), GPUMC__FULL - 1)
         : 0;
     for (size_t u = 0; u < k->n_scales && common > 0; u++)
-        units[2 * u] -= 0.5 * gpumc__log(mean * (1 / gpumc__notch[common] - 1));
+        units[3 * u] -= 0.5 * gpumc__log(mean * (1 / gpumc__notch[common] - 1));
     double least_full = GPUMC_INF, most_full = 0;
     for (size_t j = 0; j < k->size; j++) {
-        const double tau0 = gpumc__exp(units[2 * k->unit[j]]), full = weights[j] / (1 - weights[j]);
+        const double tau0 = gpumc__exp(units[3 * k->unit[j]]), full = weights[j] / (1 - weights[j]);
         const int notch = alike ? (int)common : gpumc__nearest_notch(weights[j]);
         const double c = gpumc__notch[notch], odds = c / (1 - c);
         if (notch == GPUMC__FULL && !gpumc__link_is_start(k, j))
             gpumc__include(&least_full, &most_full, full);
         weights[j] = notch;
-        anchors[j] = notch > 0 && notch < GPUMC__FULL ? theta[j] + pull[j] * tau0 * tau0 / odds : theta[j];
+        anchors[j] = notch > 0 && notch < GPUMC__FULL ? theta[j] + anchors[j] * tau0 * tau0 / odds : theta[j];
     }
     gpumc__centring_most(&p->link, least_full, most_full);
 }
@@ -14696,7 +14765,7 @@ static void gpumc__noise_expect(gpumc_adapt *a, const double *weights)
             const int notch = k->tells ? 0 : (int)weights[at];
             const double c = notch < GPUMC__FULL ? gpumc__notch[notch] : k->found_most;
             J[at] = k->tells ? weights[at]
-                : c / (1 - c) * gpumc__exp(-2 * gpumc__adapt_units(a, k)[2 * k->unit[j]]);
+                : c / (1 - c) * gpumc__exp(-2 * gpumc__adapt_units(a, k)[3 * k->unit[j]]);
             b[at] = weights[a->dim + at] * (k->tells ? 1 : J[at]);
         }
     }
@@ -14860,7 +14929,7 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
         for (size_t j = 0; j < k->size; j++)
             k->notches[j] = k->tells && late ? gpumc__centring_notch(a, k, j, weight[j])
                                              : (unsigned char)weight[j];
-        for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = gpumc__exp(-gpumc__adapt_units(a, k)[2 * u]);
+        for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = gpumc__exp(-gpumc__adapt_units(a, k)[3 * u]);
         k->anchored = late && l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
         if (k->anchored) k->noise = k->found;
         k->most = gpumc__most_centring(l->parts[i].param) < 1 ? k->found_most : 1;
@@ -15059,12 +15128,12 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_layout *l = a->layout;
     const int late = a->iteration > a->early_end;
-    double *weights = a->moments + 2 * a->dim, *rows = a->moments + 4 * a->dim, n;
-    int changed = 0, moved = late;
+    double *weights = a->moments + 2 * a->dim, n;
+    int changed = 0, moved = late, shares;
     if (!l || l->n_linked == 0 || a->n_used < 5) return 0;
     size_t bundled = gpumc__adapt_unbundle(a, chains);
-    n = gpumc__centring_moments(a);
-    if (late) gpumc__sharing_learn(a, rows);
+    n = gpumc__centring_moments(a, late);
+    shares = late && gpumc__sharing_learn(a, a->moments + 7 * a->dim);
     for (size_t k = 0; k < l->n_bundles && late; k++) bundled -= l->bundles[k].wanted;
     changed = bundled != 0;
     for (size_t i = 0; i < l->n_parts; i++) {
@@ -15072,11 +15141,11 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
         const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
         double *weight = weights + l->parts[i].free_at, *units = gpumc__adapt_units(a, k);
         if (!l->parts[i].linked) continue;
-        if (late && k->tells) {
-            memcpy(weight, weight + 2 * a->dim, k->size * sizeof *weight);
-            memcpy(weight + a->dim, weight + 3 * a->dim, k->size * sizeof *weight);
-        } else if (late)
-            gpumc__centring_late(a, &l->parts[i], weight + 2 * a->dim, weight, weight + a->dim);
+        if (late && k->tells && shares) {
+            memcpy(weight, weight + 5 * a->dim, k->size * sizeof *weight);
+            memcpy(weight + a->dim, weight + 6 * a->dim, k->size * sizeof *weight);
+        } else if (late && k->tells) gpumc__centring_told(a, &l->parts[i], weight, weight + a->dim);
+        else if (late) gpumc__centring_late(a, &l->parts[i], weight, weight + a->dim);
         else gpumc__centring_early(a, &l->parts[i], n, weight);
         for (size_t j = 0; j < k->size; j++) {
             const int told = late && k->tells;
@@ -15086,7 +15155,7 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
         }
         changed |= late && learned && !k->anchored;
         for (size_t u = 0; u < k->n_units; u++)
-            moved |= fabs(units[2 * u] + gpumc__log(k->per_unit[u])) > 0.1;
+            moved |= fabs(units[3 * u] + gpumc__log(k->per_unit[u])) > 0.1;
     }
     if (late) gpumc__centring_noise(a, weights);
     for (size_t i = 0; i < l->n_parts && late; i++)
@@ -15458,7 +15527,7 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
     for (size_t c = 0; c < a->n_chains; c++) a->levels[c] = -GPUMC_INF;
     gpumc__adapt_list(a, GPUMC__NONE);
     if (l && l->n_linked > 0) {
-        gpumc__centring_moments(a);
+        gpumc__centring_moments(a, 0);
         for (size_t i = 0; i < a->dim; i++) weights[i] = l->notches[i];
         gpumc__adapt_recentre(a, chains, weights, 0);
     }
