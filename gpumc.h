@@ -21653,7 +21653,7 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
     for (size_t c = 0; c < r->n_chains; c++) {
         const double *x = r->chains[c].work;
         is_free &= x[n + i] == 0;
-        gone |= doubted && fabs(x[i]) > 1e9 && !(s.r_hat < 1.05 && s.ess_bulk > 100);
+        gone |= doubted && fabs(x[i]) > 1e9 && !(s.r_hat < 1.01 && s.ess_bulk > 400);
         /* some -1 where the posterior is proper; of positive values by their logarithms */
         rises &= p->param->kind != GPUMC_POSITIVE ? (x[i] - s.q50) * x[n + i] > 1e3
             : s.q50 > 0 && log(x[i] / s.q50) * (1 + x[i] * x[n + i]) > 1e3;
@@ -21873,12 +21873,16 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
 }
 
 /* ---- the same density again ---------------------------------------------------------------------- */
-/* Whether the coordinates q of a draw are known by its values no better than roughly, as next to a bound. */
+/* Whether the coordinates q of a draw are known by its values no better than roughly, as next to a bound, or
+   the density is not, as of small differences of large values. */
 static int gpumc__is_rounded(gpumc__run *r, const double *draw, const double *q)
 {
     const gpumc_layout *l = r->layout;
+    const size_t n = l->n_natural;
     double *x = r->adapt->model_work, *nearly = r->chains[0].nuts->x;
-    for (size_t i = 0; i < l->n_natural; i++) x[i] = draw[i] * (1 - 1e-13);
+    for (size_t i = 0; i < n; i++) x[i] = draw[i] * (1 + (i % 2 ? 1e-13 : -1e-13));
+    r->fit->sampling_gradients += 2;
+    if (!(fabs(gpumc__density(l, 0, x, x + n) - gpumc__density(l, 0, draw, x + n)) < 1e-3)) return 1;
     if (gpumc_model_unconstrain(l, x, nearly, r->chains[0].work, NULL) != GPUMC_OK) return 1;
     for (size_t i = 0; i < l->n_free; i++) if (fabs(nearly[i] - q[i]) > 1e-6 * (1 + fabs(q[i]))) return 1;
     return 0;
@@ -22242,13 +22246,15 @@ static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
    the draws lies where q does. Normals are a mean and the lower triangular K of a precision K K';
    n/2 log(2 pi e) is left out everywhere. */
 enum { GPUMC__FRESH_STARTS = 40, GPUMC__FRESH_DIM = 64, GPUMC__FRESH_DRAWS = 1000, GPUMC__FRESH_POINTS = 32,
-       GPUMC__FRESH_TRIES = 5, GPUMC__FRESH_LEAST = 50 };          /* the last: gradients for another start */
+       GPUMC__FRESH_TRIES = 5, GPUMC__FRESH_LEAST = 50, /* gradients for another start */
+       GPUMC__FRESH_WAYS = 8, GPUMC__FRESH_WAY = 400 }; /* ways at a time, what one of several may take */
 typedef struct gpumc__fresh {
     gpumc__run *run;
     size_t n, n_draws;
     double *draws, *mean, *sd, *K;           /* some draws, free coordinates; the normal of their moments */
-    double ceiling, *q_K;
-    double inside, way;                      /* of q: the share of the draws that lies there, its last step */
+    double ceiling;                          /* all this is common to the ways */
+    int number;                              /* of the start */
+    double *q_K, inside, way, mass;          /* of q; inside: the share of draws there, way: the last step */
     gpumc__climb climb;                      /* of q; its layout is as at the start, and all centred */
 } gpumc__fresh;
 
@@ -22259,7 +22265,8 @@ static double gpumc__fresh_draws(gpumc__fresh *s)
     const size_t all = f->n_chains * f->n_draws, most = gpumc__smaller(all, GPUMC__FRESH_DRAWS);
     double level = 0;
     for (size_t k = 0; k < most; k++) {
-        const size_t at = k * all / most, place = at / f->n_draws * f->draw_capacity + at % f->n_draws;
+        const size_t at = (size_t)((double)k / (double)most * (double)all);
+        const size_t place = at / f->n_draws * f->draw_capacity + at % f->n_draws;
         if (gpumc_model_unconstrain(s->climb.layout, f->draws + place * f->n_columns,
                                     s->draws + s->n_draws * s->n, s->climb.work, NULL) != GPUMC_OK) continue;
         level += f->stats[place].lp;
@@ -22314,17 +22321,19 @@ static void gpumc__fresh_count(gpumc__fresh *s)
         s->inside += gpumc__fresh_is_in(s, s->climb.mean, s->q_K, s->draws + k * s->n) / (double)s->n_draws;
 }
 
-/* Start number k: as chains start, and in turn about the draws, by up to 10 of their standard deviations. */
-static int gpumc__fresh_start(gpumc__fresh *s, int k)
+/* Starts as chains do, and in turn about the draws, by up to 10 of their standard deviations. */
+static int gpumc__fresh_start(gpumc__fresh *s)
 {
     gpumc__climb *c = &s->climb;
-    for (int t = GPUMC__FRESH_TRIES * k; t < GPUMC__FRESH_TRIES * (k + 1); t++) {
-        c->rng = gpumc__start_rng(s->run, 0, 2 * GPUMC__START_TRIES + t);
-        if (gpumc__start_point(c->layout, (size_t)k, c->first, c->work, NULL) != GPUMC_OK) return 0;
+    const int about = s->number % 2;
+    for (int t = 0; t < GPUMC__FRESH_TRIES; t++) {
+        c->rng = gpumc__start_rng(s->run, 0, 2 * GPUMC__START_TRIES + GPUMC__FRESH_TRIES * s->number + t);
         for (size_t i = 0; i < s->n; i++) {
             const double u = 2 * gpumc_rng_uniform(&c->rng) - 1;
-            c->first[i] = k % 2 ? s->mean[i] + 10 * u * s->sd[i] : s->run->options->init_radius * u;
+            c->first[i] = about ? s->mean[i] + 10 * u * s->sd[i] : s->run->options->init_radius * u;
         }
+        if (!about && gpumc__start_point(c->layout, (size_t)s->number, c->first, c->work, NULL) != GPUMC_OK)
+            return 0;
         c->bound = gpumc__climb_eval(c, c->first, c->g[0]);
         if (gpumc__is_finite(c->bound)) return 1;
     }
@@ -22445,28 +22454,34 @@ static size_t gpumc__fresh_farthest(const gpumc__fresh *s)
     return farthest;
 }
 
-/* Returns the memory; NULL: there is none. The ceiling is infinite where draws show no volume. */
-static void *gpumc__fresh_open(gpumc__fresh *s, gpumc__run *r)
+/* What so many ways need. Returns the memory; NULL: there is none. The ceiling is infinite where draws show
+   no volume. */
+static void *gpumc__fresh_open(gpumc__fresh *ways, size_t n_ways, gpumc__run *r)
 {
-    const size_t n = r->fit->n_free, doubles = (GPUMC__FRESH_DRAWS + 2 * n + 2) * n * sizeof(double);
+    const size_t n = r->fit->n_free, common = (GPUMC__FRESH_DRAWS + n + 2) * n;
+    const size_t each = n * n + gpumc__climb_bytes(r->layout) / sizeof(double) + 1;
     const size_t layout_bytes = (gpumc_layout_bytes(r->model, NULL) + 63) / 64 * 64;
-    char *memory = (char *)gpumc__allocate(&r->fit->allocator,
-                                           layout_bytes + doubles + gpumc__climb_bytes(r->layout));
+    const size_t bytes = (common + n_ways * each) * sizeof(double);
+    char *memory = (char *)gpumc__allocate(&r->fit->allocator, layout_bytes + bytes);
+    gpumc__fresh s;
     if (!memory) return NULL;
     gpumc_layout *l = gpumc_layout_init(r->model, memory, layout_bytes, NULL);
-    memset(s, 0, sizeof *s);
-    memset(memory + layout_bytes, 0, doubles);
+    memset(&s, 0, sizeof s);
+    memset(memory + layout_bytes, 0, bytes);
     gpumc__layout_centre(l, NULL);
-    s->run = r;
-    s->n = n;
-    s->mean = (double *)(memory + layout_bytes);
-    s->sd = s->mean + n;
-    s->K = s->sd + n;
-    s->q_K = s->K + n * n;
-    s->draws = s->q_K + n * n;
-    s->climb = gpumc__climb_place(l, 0, gpumc__start_rng(r, 0, 0), s->draws + GPUMC__FRESH_DRAWS * n);
-    gpumc__climb_order(&s->climb);
-    s->ceiling = gpumc__fresh_ceiling(s);
+    s.run = r;
+    s.n = n;
+    s.mean = (double *)(void *)(memory + layout_bytes);
+    s.sd = s.mean + n;
+    s.K = s.sd + n;
+    s.draws = s.K + n * n;
+    for (size_t w = 0; w < n_ways; w++) {
+        s.q_K = s.mean + common + w * each;
+        s.climb = gpumc__climb_place(l, 0, gpumc__start_rng(r, 0, 0), s.q_K + n * n);
+        gpumc__climb_order(&s.climb);
+        if (w == 0) s.ceiling = gpumc__fresh_ceiling(&s);
+        ways[w] = s;
+    }
     return memory;
 }
 static int gpumc__fresh_fits(const gpumc__run *r)
@@ -22486,27 +22501,41 @@ static gpumc_status gpumc__warn_of_other_mode(const gpumc__fresh *s, double shar
                        gpumc__significant(s->climb.work[farthest], 3, at));
 }
 
+static void gpumc__fresh_go(size_t way, int member GPUMC__UNUSED, void *ways)
+{
+    gpumc__fresh *s = (gpumc__fresh *)ways + way;
+    s->mass = gpumc__fresh_start(s) && !gpumc__fresh_returns(s) ? gpumc__fresh_mass(s, -10 - (double)s->n)
+                                                                : -GPUMC_INF;
+}
+
 /* Not where init says where to begin. */
 static gpumc_status gpumc__look_elsewhere(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const uint64_t budget = 3 * (f->warmup_gradients + f->sampling_gradients) / 100;
+    const int n_ways = (int)fmin(fmax(1, (double)(budget / GPUMC__FRESH_WAY)), GPUMC__FRESH_WAYS);
     gpumc_status status = GPUMC_OK;
-    gpumc__fresh s;
-    int given = 1;
+    gpumc__fresh ways[GPUMC__FRESH_WAYS];
+    uint64_t spent = 0;
+    int given = 1, found = 0;
     for (size_t i = 0; i < r->layout->n_parts; i++) given &= r->layout->parts[i].param->init != NULL;
     if (given || !gpumc__fresh_fits(r)) return GPUMC_OK;
-    void *memory = gpumc__fresh_open(&s, r);
+    void *memory = gpumc__fresh_open(ways, (size_t)n_ways, r);
     if (!memory) return GPUMC_ERROR_MEMORY;
-    const int n_starts = s.ceiling < GPUMC_INF ? GPUMC__FRESH_STARTS : 0;
-    for (int k = 0; k < n_starts && s.climb.gradients + GPUMC__FRESH_LEAST < budget; k++) {
-        if (!gpumc__fresh_start(&s, k) || gpumc__fresh_returns(&s)) continue;
-        const double share = 1 / (1 + gpumc__exp(-gpumc__fresh_mass(&s, -10 - (double)s.n)));
-        if (!(share > 0.01 && s.inside < 0.2 * share)) continue;
-        status = gpumc__warn_of_other_mode(&s, share);
-        break;
+    const int n_starts = ways->ceiling < GPUMC_INF ? GPUMC__FRESH_STARTS : 0;
+    for (int k = 0; k < n_starts && !found && spent + GPUMC__FRESH_LEAST < budget; k += n_ways) {
+        for (int w = 0; w < n_ways; w++) ways[w].number = k + w;
+        gpumc_team_run(r->team, gpumc__fresh_go, (size_t)n_ways, ways);
+        spent = 0;
+        for (int w = 0; w < n_ways; w++) {
+            const double share = 1 / (1 + gpumc__exp(-ways[w].mass));
+            spent += ways[w].climb.gradients;
+            if (found || !(share > 0.01 && ways[w].inside < 0.2 * share)) continue;
+            status = gpumc__warn_of_other_mode(&ways[w], share);
+            found = 1;
+        }
     }
-    f->sampling_gradients += s.climb.gradients;
+    f->sampling_gradients += spent;
     gpumc__release(&f->allocator, memory);
     return status;
 }
@@ -22649,13 +22678,12 @@ static int gpumc__is_next_to_nothing(gpumc__run *r, size_t restart)
 {
     gpumc__fresh s;
     int is_nothing = 0;
-    void *memory = gpumc__fresh_fits(r) ? gpumc__fresh_open(&s, r) : NULL;
+    void *memory = gpumc__fresh_fits(r) ? gpumc__fresh_open(&s, 1, r) : NULL;
     if (!memory) return 0;
     gpumc__climb *c = &s.climb;
     if (gpumc_model_unconstrain(c->layout, r->adapt->left + restart * c->layout->n_natural, c->first, c->work,
-                                NULL) == GPUMC_OK && s.ceiling < GPUMC_INF) {
+                                NULL) == GPUMC_OK && s.ceiling < GPUMC_INF)
         is_nothing = gpumc__fresh_mass(&s, -GPUMC_INF) < gpumc__no_mass(s.n) && s.way < 0.3;
-    }
     r->fit->sampling_gradients += c->gradients;
     gpumc__release(&r->fit->allocator, memory);
     return is_nothing;

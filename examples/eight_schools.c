@@ -11,19 +11,19 @@
 
    eight_schools: 4 chains x 1000 draws after 180 of warm-up, 0.01 s
    step size 2.04, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 6 %, variance to metric 1.16
+   sampler HMC: nearly normal: gradients within 5 %, variance to metric 1.16
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.384      0.049      3.327     -1.162      4.415      9.870      4602      3414   1.002
-   tau           3.603      0.049      3.166      0.249      2.763      9.948      4366      3239   1.000
-   theta[1]      6.236      0.090      5.732     -1.311      5.587     16.554      4280      3266   1.001
-   theta[2]      4.872      0.078      4.836     -2.999      4.907     12.704      4043      2970   1.000
-   theta[3]      3.874      0.081      5.204     -5.051      4.132     11.949      4188      3059   1.001
-   theta[4]      4.758      0.073      4.805     -2.731      4.659     12.548      4385      3591   1.001
-   theta[5]      3.602      0.075      4.753     -4.992      3.890     10.854      3990      3207   1.000
-   theta[6]      4.056      0.074      4.860     -4.122      4.316     11.619      4312      3404   1.000
-   theta[7]      6.388      0.089      4.981     -0.908      5.920     15.501      3433      2871   1.001
-   theta[8]      4.822      0.081      5.237     -3.436      4.750     13.019      4234      3527   1.001
-   gradients=6485 divergences=0 warmup_s=0.0033 sampling_s=0.0030
+   mu            4.374      0.049      3.333     -1.173      4.408      9.850      4575      3434   1.002
+   tau           3.578      0.048      3.147      0.254      2.739      9.906      4421      3341   1.000
+   theta[1]      6.215      0.089      5.694     -1.320      5.593     16.461      4274      3382   1.001
+   theta[2]      4.881      0.077      4.834     -2.984      4.903     12.749      4141      3080   1.000
+   theta[3]      3.871      0.079      5.175     -4.943      4.122     11.887      4295      3451   1.000
+   theta[4]      4.754      0.073      4.783     -2.752      4.653     12.456      4343      3646   1.002
+   theta[5]      3.587      0.075      4.750     -4.861      3.884     10.822      4008      3283   1.000
+   theta[6]      4.048      0.074      4.864     -4.135      4.300     11.632      4371      3457   1.000
+   theta[7]      6.327      0.083      4.926     -0.929      5.886     15.316      3628      3329   1.002
+   theta[8]      4.799      0.080      5.206     -3.427      4.730     12.957      4277      3544   1.001
+   gradients=6452 divergences=0 warmup_s=0.0033 sampling_s=0.0030
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

@@ -1111,6 +1111,26 @@ static double one_mode(const double *x, double *g, void *data)
         lp += gpumc_normal_lpdf(x[i], i ? x[i - 1] : 0, 0.3, &g[i], i ? &g[i - 1] : NULL, NULL);
     return lp;
 }
+/* Several ways at a time are the same for one thread and for three. */
+static void check_ways_by_threads(void)
+{
+    modes m = { 5, 0.3, 5, 1 };
+    const gpumc_param x = { .name = "x", .size = 5 };
+    const gpumc_model model = { .params = &x, .n_params = 1, .log_density = modes_apart, .data = &m };
+    gpumc_fit fits[2];
+    for (int k = 0; k < 2; k++) {
+        const gpumc_sample_options o = { .seed = 7, .sampler = GPUMC_SAMPLER_NUTS, .threads = k ? 3 : 1,
+                                         .num_samples = 3000 };
+        CHECK(gpumc_sample(&model, &o, &fits[k]) == GPUMC_OK, "%s", fits[k].message);
+    }
+    const gpumc_warning *one = warning_of(&fits[0], GPUMC_W_UNSEEN), *three = warning_of(&fits[1], GPUMC_W_UNSEEN);
+    CHECK(one && three && strcmp(one->text, three->text) == 0, "%s; %s", one ? one->text : "",
+          three ? three->text : "");
+    CHECK(fits[0].sampling_gradients == fits[1].sampling_gradients, "%.0f gradients, %.0f",
+          (double)fits[0].sampling_gradients, (double)fits[1].sampling_gradients);
+    gpumc_free(&fits[0]);
+    gpumc_free(&fits[1]);
+}
 static void check_other_modes(void)
 {
     static const struct { modes m; double most_silent; } cases[] = {
@@ -1640,16 +1660,18 @@ static void check_runs_away(void)
     const gpumc_param five[] = { { .name = "mu" }, { .name = "sigma", .kind = GPUMC_POSITIVE },
                                  { .name = "theta", .size = 5, .location = "mu", .scale = "sigma" } };
     const gpumc_model m = { .params = five, .n_params = 3, .log_density = runs_away };
-    int n_named = 0;
+    int n_named = 0, n_wrong = 0;
     for (uint64_t seed = 1; seed <= 12; seed++) {
         const gpumc_sample_options o = { .seed = seed, .max_treedepth = 8 };
         gpumc_fit fit;
         CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_warnings > 0, "%s", fit.message);
         CHECK(!warning_of(&fit, GPUMC_W_JUMPS), "%s", fit.warnings->text);
         n_named += fit.warnings->code == GPUMC_W_IMPROPER;
+        n_wrong += warning_of(&fit, GPUMC_W_GRADIENT) != NULL;
         gpumc_free(&fit);
     }
     CHECK(n_named >= 9, "IMPROPER comes first in %d of 12 runs", n_named);
+    CHECK(n_wrong <= 1, "a right gradient is called wrong in %d of 12 runs", n_wrong);
 }
 
 /* Most of the mass is next to 0 and to 1, where doubles end: that is no density that changes. */
@@ -1873,6 +1895,7 @@ int main(void)
     check_standstill();
     check_images();
     check_other_modes();
+    check_ways_by_threads();
     check_stop_before_trees();
     check_exceptions();
     check_steep_starts();
