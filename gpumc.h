@@ -23009,12 +23009,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
         const double share = gpumc__fell_short(r);
         const char *finding = gpumc__calls_for_trees(r);
         if (!(share < 0) && !finding) break;
-        if (gpumc__stops(r)) {
-            /* all draws are made: they are the result, unless the run can go on as if it had not stopped */
-            r->fit->resumable = p->path && gpumc__save(r);
-            finished = !p->path;
-            break;
-        }
+        if (gpumc__stops(r) && !p->path) break;      /* all draws are made; nobody could go on with others */
         finished = share < 0 ? gpumc__sample_anew(r, share) : gpumc__sample_again(r, finding);
     }
     if (!whole)

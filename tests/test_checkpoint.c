@@ -495,6 +495,7 @@ static void check_again(void)
     gpumc_free(&once);
     o.on_draw = NULL;
     check_pieces("trees after paths", &m, o, 600, 1);
+    check_pieces("pieces shorter than the look back", &m, o, 200, 0);
     o.progress_user = &n_done;
     o.progress = stop_at_the_end;            /* with all draws made, which trees would lose if they began again */
     CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_draws == 500, "%.0f draws: %s", (double)fit.n_draws,
