@@ -21873,19 +21873,24 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
 }
 
 /* ---- the same density again ---------------------------------------------------------------------- */
-/* Whether the coordinates q of a draw are known by its values no better than roughly, as next to a bound, or
-   the density is not, as of small differences of large values. */
+/* Whether the coordinates q of a draw are known by its values no better than roughly, as next to a bound. */
 static int gpumc__is_rounded(gpumc__run *r, const double *draw, const double *q)
 {
     const gpumc_layout *l = r->layout;
-    const size_t n = l->n_natural;
     double *x = r->adapt->model_work, *nearly = r->chains[0].nuts->x;
-    for (size_t i = 0; i < n; i++) x[i] = draw[i] * (1 + (i % 2 ? 1e-13 : -1e-13));
-    r->fit->sampling_gradients += 2;
-    if (!(fabs(gpumc__density(l, 0, x, x + n) - gpumc__density(l, 0, draw, x + n)) < 1e-3)) return 1;
+    for (size_t i = 0; i < l->n_natural; i++) x[i] = draw[i] * (1 - 1e-13);
     if (gpumc_model_unconstrain(l, x, nearly, r->chains[0].work, NULL) != GPUMC_OK) return 1;
     for (size_t i = 0; i < l->n_free; i++) if (fabs(nearly[i] - q[i]) > 1e-6 * (1 + fabs(q[i]))) return 1;
     return 0;
+}
+/* Whether the density itself is known no better, as of small differences of large values. */
+static int gpumc__is_coarse(gpumc__run *r, const double *draw)
+{
+    const size_t n = r->layout->n_natural;
+    double *x = r->adapt->model_work, *g = x + n;
+    for (size_t i = 0; i < n; i++) x[i] = draw[i] * (1 + (i % 2 ? 1e-13 : -1e-13));
+    r->fit->sampling_gradients += 2;
+    return !(fabs(gpumc__density(r->layout, 0, x, g) - gpumc__density(r->layout, 0, draw, g)) < 1e-3);
 }
 
 /* Draws' log densities by this thread alone, but for what rounding of the draws may do to them. */
@@ -21934,7 +21939,7 @@ static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
         const size_t place = k % f->n_chains * f->draw_capacity + (2 * k + 1) * f->n_draws / (2 * LOOKED_AT);
         const double *draw = f->draws + place * f->n_columns;
         if (gpumc_model_unconstrain(r->layout, draw, q, r->chains[0].work, NULL) != GPUMC_OK
-            || gpumc__is_rounded(r, draw, q)) continue;
+            || gpumc__is_rounded(r, draw, q) || gpumc__is_coarse(r, draw)) continue;
         gpumc__check_gradient_at(r->layout, q, q + r->layout->n_free, r->team, &seen, &error);
         if (seen.n_failed > 0) { wrong = seen; n_wrong++; }
     }
@@ -22253,6 +22258,7 @@ typedef struct gpumc__fresh {
     size_t n, n_draws;
     double *draws, *mean, *sd, *K;           /* some draws, free coordinates; the normal of their moments */
     double ceiling;                          /* all this is common to the ways */
+    uint64_t most;                           /* gradients of a way, from which q is taken as it is */
     int number;                              /* of the start */
     double *q_K, inside, way, mass;          /* of q; inside: the share of draws there, way: the last step */
     gpumc__climb climb;                      /* of q; its layout is as at the start, and all centred */
@@ -22433,7 +22439,7 @@ static double gpumc__fresh_mass(gpumc__fresh *s, double least)
     gpumc__fresh_count(s);
     if (s->inside > 0.2) return -GPUMC_INF;
     if (!(c->bound - s->ceiling > least)) return c->bound - s->ceiling;
-    for (int step = 0; step < 6 && (step == 0 || s->way > 0.3); step++)
+    for (int step = 0; step < 6 && (step == 0 || (s->way > 0.3 && c->gradients < s->most)); step++)
         if (!((s->way = gpumc__fresh_bend(s)) < GPUMC_INF)) return -GPUMC_INF;
     gpumc__fresh_count(s);
     return gpumc__fresh_bound(s) - s->ceiling;
@@ -22524,7 +22530,7 @@ static gpumc_status gpumc__look_elsewhere(gpumc__run *r)
     if (!memory) return GPUMC_ERROR_MEMORY;
     const int n_starts = ways->ceiling < GPUMC_INF ? GPUMC__FRESH_STARTS : 0;
     for (int k = 0; k < n_starts && !found && spent + GPUMC__FRESH_LEAST < budget; k += n_ways) {
-        for (int w = 0; w < n_ways; w++) ways[w].number = k + w;
+        for (int w = 0; w < n_ways; w++) { ways[w].number = k + w; ways[w].most = budget; }
         gpumc_team_run(r->team, gpumc__fresh_go, (size_t)n_ways, ways);
         spent = 0;
         for (int w = 0; w < n_ways; w++) {
@@ -22682,8 +22688,12 @@ static int gpumc__is_next_to_nothing(gpumc__run *r, size_t restart)
     if (!memory) return 0;
     gpumc__climb *c = &s.climb;
     if (gpumc_model_unconstrain(c->layout, r->adapt->left + restart * c->layout->n_natural, c->first, c->work,
-                                NULL) == GPUMC_OK && s.ceiling < GPUMC_INF)
-        is_nothing = gpumc__fresh_mass(&s, -GPUMC_INF) < gpumc__no_mass(s.n) && s.way < 0.3;
+                                NULL) == GPUMC_OK && s.ceiling < GPUMC_INF) {
+        s.most = UINT64_MAX;
+        c->bound = gpumc__climb_eval(c, c->first, c->g[0]);
+        is_nothing = !gpumc__fresh_returns(&s) && gpumc__fresh_mass(&s, -GPUMC_INF) < gpumc__no_mass(s.n)
+            && s.way < 0.3;
+    }
     r->fit->sampling_gradients += c->gradients;
     gpumc__release(&r->fit->allocator, memory);
     return is_nothing;
