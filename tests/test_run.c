@@ -1111,6 +1111,20 @@ static double one_mode(const double *x, double *g, void *data)
         lp += gpumc_normal_lpdf(x[i], i ? x[i - 1] : 0, 0.3, &g[i], i ? &g[i - 1] : NULL, NULL);
     return lp;
 }
+/* A walk of Student's law: steps by the draws' covariance are too short far out, but climbs end at the draws. */
+static double long_walk(const double *x, double *g, void *data)
+{
+    double square = 0, by[6] = { 0 };
+    (void)data;
+    for (int i = 0; i < 6; i++) {
+        const double z = (x[i] - (i ? x[i - 1] : 0)) / (i ? 0.1 : 1);
+        square += z * z;
+        by[i] += z / (i ? 0.1 : 1);
+        if (i) by[i - 1] -= z / 0.1;
+    }
+    for (int i = 0; i < 6; i++) g[i] -= 14 / (8 + square) * by[i];
+    return -7 * log1p(square / 8);
+}
 /* Several ways at a time are the same for one thread and for three. */
 static void check_ways_by_threads(void)
 {
@@ -1163,12 +1177,13 @@ static void check_other_modes(void)
         CHECK(n_silent <= cases[k].most_silent * (double)seeds && n_shares == n_named && n_one > 0,
               "case %d: %d silent, %d named, %d shares", (int)k, n_silent, n_named, n_shares);
     }
-    const gpumc_param x = { .name = "x", .size = 5 };
-    const gpumc_model model = { .params = &x, .n_params = 1, .log_density = one_mode };
-    for (uint64_t seed = 1; seed <= seeds; seed++) {
+    const gpumc_param single[] = { { .name = "x", .size = 5 }, { .name = "x", .size = 6 } };
+    const gpumc_model models[] = { { .params = &single[0], .n_params = 1, .log_density = one_mode },
+                                   { .params = &single[1], .n_params = 1, .log_density = long_walk } };
+    for (uint64_t seed = 1; seed <= 2 * seeds; seed++) {
         const gpumc_sample_options o = { .seed = seed };
         gpumc_fit fit;
-        CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK(gpumc_sample(&models[seed % 2], &o, &fit) == GPUMC_OK, "%s", fit.message);
         CHECK(!warning_of(&fit, GPUMC_W_UNSEEN), "seed %d: %s", (int)seed, fit.warnings[0].text);
         gpumc_free(&fit);
     }
