@@ -1564,16 +1564,26 @@ GPUMC__CDF_LEAF(COUNT_1, geometric, y, p)
 /* ---- student_t ------------------------------------------------------------------ >>student_t
    log p = -(nu + 1)/2 log(1 + z^2/nu) - log B(nu/2, 1/2) - log(nu)/2 - log sigma
    sigma is a scale: the standard deviation is sigma sqrt(nu / (nu - 2)). */
-GPUMC_FN gpumc_real gpumc_student_t_lpdf(GPUMC__TAKES(REAL_3, y, nu, mu, sigma))
+/* The terms that have y or sigma in them, and the rest. */
+GPUMC_FN gpumc_real gpumc__t_kernel(GPUMC__TAKES(REAL_3, y, nu, mu, sigma))
 {
     const gpumc_real half = GPUMC_R(0.5), inv = 1 / sigma, z = (y - mu) * inv, square = z * z;
     const gpumc_real inv_nu = 1 / nu, r = square * inv_nu, share = r / (1 + r), log_1r = gpumc_log1p(r);
     const gpumc_real pull = (nu + 1) / (nu + square);
-    const gpumc_real rise = gpumc__digamma_rise(half * nu, half) + gpumc__log1p_less(inv_nu);
     gpumc__add_3(dy, -pull * z * inv, dmu, pull * z * inv, dsigma, (pull * square - 1) * inv);
-    gpumc__add(dnu, half * (rise + gpumc__share_less_log(r, share, log_1r) + share * inv_nu));
-    return gpumc__valid((nu > 0) & (sigma > 0), -half * (nu + 1) * log_1r - gpumc_lbeta(half * nu, half)
-                                                - half * gpumc_log(nu) - gpumc_log(sigma));
+    gpumc__add(dnu, half * (gpumc__share_less_log(r, share, log_1r) + share * inv_nu));
+    return -half * (nu + 1) * log_1r - gpumc_log(sigma);
+}
+GPUMC_FN gpumc_real gpumc__t_rest(gpumc_real nu, gpumc_real *dnu)
+{
+    const gpumc_real half = GPUMC_R(0.5);
+    gpumc__add(dnu, half * (gpumc__digamma_rise(half * nu, half) + gpumc__log1p_less(1 / nu)));
+    return -gpumc_lbeta(half * nu, half) - half * gpumc_log(nu);
+}
+GPUMC_FN gpumc_real gpumc_student_t_lpdf(GPUMC__TAKES(REAL_3, y, nu, mu, sigma))
+{
+    const gpumc_real kernel = gpumc__t_kernel(y, nu, mu, sigma, dy, dnu, dmu, dsigma);
+    return gpumc__valid((nu > 0) & (sigma > 0), kernel + gpumc__t_rest(nu, dnu));
 }
 /* ---- half_student_t: the law of |X|, X of student_t(nu, 0, sigma) ----------- >>half_student_t */
 GPUMC_FN gpumc_real gpumc_half_student_t_lpdf(GPUMC__TAKES(REAL_2, y, nu, sigma))
@@ -10558,7 +10568,7 @@ GPUMC__OFTEN
 GPUMC_ROW(gpumc__normal_population, 3, 0, 2)
 { return gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]); }
 GPUMC_ROW(gpumc__student_t_population, 3, 1, 2)
-{ return gpumc_student_t_lpdf(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]); }
+{ return gpumc__t_kernel(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]); }
 GPUMC_FN double gpumc__phi(double z) { return gpumc_exp(-0.5 * z * z) * 0.39894228040143267794; }
 /* What the bounds leave of N(0, 1), mirrored by side so that the nearer tail is the upper one: from a to b,
    cut off where nothing is left. In a tail, a > 0, mass and densities are in units of phi(a), which itself
@@ -10577,7 +10587,8 @@ GPUMC_FN gpumc__truncated gpumc__between_bounds(const double *p, const double *x
     return t;
 }
 
-GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
+/* Large, like its quantile below: compiled once, not for every set. */
+GPUMC__ROW_PLAIN(gpumc__truncated_population, 3, 0, 2)
 {
     const gpumc__truncated t = gpumc__between_bounds(p, x);
     const double y = t.side * (p[0] - p[1]) / p[2], inv = 1 / p[2], share = 1 / t.mass;
@@ -10590,7 +10601,7 @@ GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
                           - gpumc_log(p[2] * t.mass) - (t.tail ? 0 : GPUMC_LOG_SQRT_2PI));
 }
 
-/* u where Phi(-a - u) = phi(a) q, a > 0; by steps of Newton's on the logarithm where phi(a) may underflow. */
+/* u where Phi(-a - u) = phi(a) q, a > 0, by steps of Newton's on the logarithm: phi(a) may underflow. */
 GPUMC_FN double gpumc__upper_step(double a, double q, double u)
 {
     const double mills = gpumc_mills(a + u);
@@ -10599,17 +10610,18 @@ GPUMC_FN double gpumc__upper_step(double a, double q, double u)
 GPUMC_FN double gpumc__upper_quantile(double a, double q)
 {
     const double drop = -2 * gpumc_log(q / gpumc_mills(a)), u = drop / (gpumc_sqrt(a * a + drop) + a);
-    const double beyond = gpumc__upper_step(a, q, gpumc__upper_step(a, q, u));
-    return a < 25 ? -gpumc_inv_Phi(q * gpumc__phi(a)) - a : beyond;
+    return gpumc__upper_step(a, q, gpumc__upper_step(a, q, u));
 }
 
 /* theta = mu + sigma y, where Phi(z) of what lies between the bounds is below y. */
-GPUMC__ROW_PLAIN(gpumc__truncated_quantile, 3, 0, 2)       /* large: compiled once, not for every set */
+GPUMC__ROW_PLAIN(gpumc__truncated_quantile, 3, 0, 2)
 {
     const gpumc__truncated t = gpumc__between_bounds(p, x);
     const double z = t.side * p[0], above = gpumc_Phi(-z), below = gpumc_Phi(z);
     const double P = gpumc_Phi(t.a) + below * t.mass, Q = t.above_b + above * t.mass;
-    const double u = t.tail ? gpumc__upper_quantile(t.a, Q) : P < Q ? gpumc_inv_Phi(P) : -gpumc_inv_Phi(Q);
+    const double low = gpumc_inv_Phi(t.tail ? Q * gpumc__phi(t.a) : P < Q ? P : Q);
+    const double in_tail = t.a < 25 ? -low - t.a : gpumc__upper_quantile(t.a, Q);
+    const double u = t.tail ? in_tail : P < Q ? low : -low;
     const double y = t.tail ? t.a + u : u, at_a = t.at_a * above, at_b = t.at_b * below;
     const double inv = t.tail ? gpumc_exp(0.5 * u * (u + 2 * t.a)) : 1 / gpumc__phi(y);
     g[0] = p[2] * gpumc__phi(z) * t.mass * inv;
@@ -10618,14 +10630,16 @@ GPUMC__ROW_PLAIN(gpumc__truncated_quantile, 3, 0, 2)       /* large: compiled on
     return gpumc__within((t.tail ? t.side > 0 ? x[0] : x[1] : p[1]) + t.side * p[2] * u, x[0], x[1]);
 }
 
-/* A family of populations. draw: z for a draw of location + scale z; NULL: normal, or by the quantile. */
+/* A family of populations. draw: z for a draw of location + scale z; NULL: normal, or by the quantile.
+   common: NULL, or what the density leaves out because all elements have it alike. */
 typedef struct gpumc__population_law {
     const gpumc_row_kind *density, *quantile;
-    double (*draw)(gpumc_rng *rng, const double *shape);
+    double (*draw)(gpumc_rng *rng, const double *shape), (*common)(const double *shape, double *slope);
 } gpumc__population_law;
 static double gpumc__draw_t(gpumc_rng *rng, const double *shape) { return gpumc__t_draw(rng, *shape, 1); }
-GPUMC__LAW(population, student_t, &gpumc__student_t_population, NULL, gpumc__draw_t)
-GPUMC__LAW(population, truncated_normal, &gpumc__truncated_population, &gpumc__truncated_quantile, NULL)
+static double gpumc__common_t(const double *nu, double *slope) { return gpumc__t_rest(*nu, slope); }
+GPUMC__LAW(population, student_t, &gpumc__student_t_population, NULL, gpumc__draw_t, gpumc__common_t)
+GPUMC__LAW(population, truncated_normal, &gpumc__truncated_population, &gpumc__truncated_quantile, NULL, NULL)
 
 /* One location, one scale: adds the gradient of a normal density by theta; sums theta - mu and squares. */
 GPUMC_FN void gpumc__spread_one(double away, double precision, double *grad, double *sum, double *square)
@@ -10983,7 +10997,7 @@ static GPUMC_LOOP double gpumc__normal_elements(const gpumc__hier_point *e, cons
 
 static double gpumc__population(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
-    double *grad = e->grad + b->at, lp;
+    double *grad = e->grad + b->at, lp, slope = 0;
     const int moved = !b->quantile_form && b->location != GPUMC__NONE;
     const int scaled = !b->quantile_form && b->scale != GPUMC__NONE;
     if (b->step) return gpumc__normal_elements(e, b);
@@ -10994,6 +11008,9 @@ static double gpumc__population(const gpumc__hier_point *e, const gpumc__hier_bl
     gpumc__population_point(e, b, 0, e->x + b->at, grad);
     lp = gpumc_rows_eval(b->density, e->slot->p, e->slot->grad, e->rows_work);
     gpumc__population_push(e, b, 0);
+    if (!b->law.common) return lp;
+    lp += (double)b->size * b->law.common(e->x + b->shape, &slope);
+    e->grad[b->shape] += (double)b->size * slope;
     return lp;
 }
 
@@ -11417,7 +11434,7 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
     const gpumc_param *g = b->given;
     const int above = g->kind == GPUMC_POSITIVE || g->kind == GPUMC_LOWER;
     const int between = g->kind == GPUMC_UNIT || g->kind == GPUMC_INTERVAL;
-    const gpumc__population_law none = { NULL, NULL, NULL }, *law = o->family ? o->family() : &none;
+    const gpumc__population_law none = { NULL, NULL, NULL, NULL }, *law = o->family ? o->family() : &none;
     const int truncated = law->quantile != NULL;
     b->law = o->density ? none : *law;
     if (o->density) b->law.density = o->density;
