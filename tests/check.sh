@@ -58,7 +58,7 @@ provide() {
     [ "$(cat "$1/pins" 2>/dev/null)" = "$2" ] && return
     rm -rf "$1"
     python3 -m venv "$1" \
-        && timeout 300 "$1/bin/pip" install -q --disable-pip-version-check --timeout 20 --retries 1 $2 \
+        && timeout 300 "$1/bin/pip" install -q --no-compile --disable-pip-version-check --timeout 20 --retries 1 $2 \
         && echo "$2" >"$1/pins"
 }
 

@@ -16,14 +16,15 @@ strict='-std=c++17 -O3 -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wno-unused
 
 source_of() { if [ "$1" = gpumc_cuda ]; then echo ../gpumc_cuda.cu; else echo "$1.cu"; fi; }
 
-# compile NAME ARCH [FLAG...]: device code alone; the assembler's report goes to NAME.ARCH, what the assembler
-# was given to $scratch/ARCH/NAME.ptx
+# compile NAME ARCH [FLAG...]: device code alone, or with the host's; the assembler's report goes to NAME.ARCH,
+# what the assembler was given to $scratch/ARCH/NAME.ptx
+output=-cubin
 compile() {
     name=$1 arch=$2
     shift 2
     mkdir -p "$scratch/$arch"
     nvcc $strict -Xptxas -v,-warn-spills -gencode arch=compute_"$arch",code=sm_"$arch" "$@" \
-        --keep --keep-dir "$scratch/$arch" -cubin "$(source_of "$name")" -o "$scratch/object" \
+        --keep --keep-dir "$scratch/$arch" $output "$(source_of "$name")" -o "$scratch/object" \
         >"$scratch/$name.$arch" 2>&1 && return
     grep -m 5 -E 'error|warning' "$scratch/$name.$arch"
     return 1
@@ -59,17 +60,20 @@ device() {
     echo "$1, sm_$2: $(kernels "$report") kernels, at most $(registers "$report") registers"
 }
 
-# Oldest and newest architecture through the compiler, with single precision for the newest; no source asks
-# which one it is, so that the assembler alone does for those between. Leaf functions keep everything in
-# registers: there local memory is an error too. The team takes the compiler longest: for the newest with make
-# long.
+# Oldest (with the host's code) and newest architecture through the compiler, with single precision for the
+# newest; no source asks which one it is, so that the assembler alone does for those between. Leaf functions keep
+# everything in registers: there local memory is an error too. The team takes the compiler longest: for the newest
+# with make long.
 ends=$(printf '%s\n' "$oldest" "$newest" | sort -u)
 between=$(printf '%s\n' $archs | grep -vxF "$ends")
 [ -n "${LONG:-}" ] || between=$(echo "$between" | awk '{ family = int($1 / 10) } !seen[family]++')
-rows="-I.. -DGPUMC_ROWS=\"tests/device_rows.h\""
+printf '#include "tests/device_rows.h"\n#include "examples/verify_rows.h"\n' >"$scratch/rows.h"
+rows="-I.. -DGPUMC_ROWS=\"$scratch/rows.h\""
 for arch in $ends; do
     device compile leaf "$arch" -Xptxas -warn-lmem-usage
+    [ "$arch" != "$oldest" ] || output=-c
     device compile gpumc_cuda "$arch" $rows
+    output=-cubin
 done
 device compile team "$oldest"
 [ -z "${LONG:-}" ] || [ "$newest" = "$oldest" ] || device compile team "$newest"
@@ -82,9 +86,6 @@ done
 # The rows of the stop-signal models, in one stage and in two: 40 s an architecture, so with make long.
 stop_rows="-I.. -DGPUMC_ROWS=\"examples/stop_signal_rows.h\""
 if [ -n "${LONG:-}" ]; then for arch in $archs; do device compile gpumc_cuda "$arch" $stop_rows; done; fi
-check 'gpumc_cuda, with its host code' \
-    nvcc $strict -arch=sm_"$oldest" -I.. -DGPUMC_ROWS='"examples/verify_rows.h"' -c ../gpumc_cuda.cu \
-    -o "$scratch/object"
 
 # The launches, where there is a GPU: the same program that test_device.sh runs on the CPU.
 if nvidia-smi >/dev/null 2>&1; then

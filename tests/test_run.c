@@ -1906,23 +1906,24 @@ int main(void)
         check_student_tail();
         check_next_to_bounds();
         check_runs_away();
+        check_images();
+        check_other_modes();
+        check_gradient_at_draws();
+        check_path_lengths();
+        check_late_spot();
+        check_steep_starts();
     }
     check_standstill();
-    check_images();
-    check_other_modes();
     check_ways_by_threads();
     check_stop_before_trees();
     check_exceptions();
-    check_steep_starts();
     check_wall();
     check_lost_scale();
     check_jump();
     check_jump_is_named();
     check_cause_of_jump();
-    check_path_lengths();
     check_loose();
     check_change_is_named();
-    check_gradient_at_draws();
     check_towards_0();
     check_open_above();
     check_tenth();
@@ -1931,7 +1932,6 @@ int main(void)
     check_lists_of_one();
     check_modes();
     check_places_left();
-    check_late_spot();
     check_batch();
     check_generated();
     check_by_kinds();

@@ -2,6 +2,14 @@
 #include "../gpumc.h"
 #include <math.h>
 
+#ifdef BROKEN
+GPUMC_ROW(vector_broken, 1, 0, 1)
+{
+    const gpumc_real e = exp(x[0] - p[0]);
+    g[0] = e;
+    return -e;
+}
+#else
 GPUMC_ROW(vector_normal, 2, 0, 1)
 {
     return gpumc_normal_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]);
@@ -70,25 +78,18 @@ GPUMC_FINISH(vector_mixture)
     g[1] = sum[2] * inv;
     return gpumc_log(sum[0]);
 }
-
-#ifdef BROKEN
-GPUMC_ROW(vector_broken, 1, 0, 1)
-{
-    const gpumc_real e = exp(x[0] - p[0]);
-    g[0] = e;
-    return -e;
-}
 #endif
 
 const gpumc_row_kind *vector_row(int i);
 const gpumc_row_kind *vector_row(int i)
 {
     static const gpumc_row_kind *const all[] = {
+#ifdef BROKEN
+        &vector_broken,
+#else
         &vector_normal, &vector_lognormal, &vector_logit, &vector_wald, &vector_poisson, &vector_count,
         &vector_wiener, &vector_modified, &vector_passage, &vector_survival, &vector_angle, &vector_overspread,
         &vector_tail, &vector_mixture,
-#ifdef BROKEN
-        &vector_broken,
 #endif
     };
     return all[i];
