@@ -199,4 +199,12 @@ for before in '#include <stdio.h>' '#include <time.h>' \
     printf "$before\n" | cat - "$scratch/main.c" >"$scratch/after_system.c"
     check "after $(printf "$before" | tr '\n' ' ')" $CC $plain -fsyntax-only "$scratch/after_system.c"
 done
+
+# What Qt and Windows make macros of.
+{
+    for word in slots emit near far IN OUT; do echo "#define $word"; done
+    printf '#define %s\n' 'signals public' 'foreach for' 'small char' 'hyper int' 'interface struct' 'ERROR 0' \
+        'TRUE 1' 'min(a, b) ((a) < (b) ? (a) : (b))' 'max(a, b) ((a) < (b) ? (b) : (a))'
+} | cat - "$scratch/main.c" >"$scratch/after_macros.c"
+check 'after macros of others' $CC $plain -fsyntax-only "$scratch/after_macros.c"
 finish
