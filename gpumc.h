@@ -1720,7 +1720,7 @@ GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TAKES(TRIALS_1, y, n, eta))
 }
 /* ---- beta_binomial: the law binomial(n, p), p of beta(a, b) -------------------- >>beta_binomial
    p(y) = (n choose y) B(up, down) / B(a, b), up = a + y, down = b + n - y. Kernels at up / (up + down), where
-   that of up and down is no more than Stirling's rest. */
+   that of up and down is no more than Stirling's rest. _lcdf and _lccdf take up to n steps. */
 GPUMC_FN gpumc_real gpumc_beta_binomial_lpmf(GPUMC__TAKES(TRIALS_2, y, n, a, b))
 {
     gpumc__ratio of_a, of_b, of_y, of_rest;
@@ -4571,13 +4571,13 @@ static GPUMC__UNUSED double gpumc__rng_binomial(gpumc_rng *rng, double n, double
 /* The last four members of a family with n parameters, NaN unless the condition holds; u: of the quantile. */
 #define GPUMC__MEMBERS(family, n, names, condition, quantile_value, rng_value, mean_value, variance_value) \
     GPUMC_API double gpumc_##family##_quantile(double u, GPUMC__DOUBLES_##n names) \
-    { return gpumc__valid(gpumc__is_probability(u) && (condition), quantile_value); } \
+    { return gpumc__is_probability(u) && (condition) ? quantile_value : GPUMC_NAN; } \
     GPUMC_API double gpumc_##family##_rng(gpumc_rng *rng, GPUMC__DOUBLES_##n names) \
-    { return gpumc__valid(condition, rng_value); } \
+    { return (condition) ? rng_value : GPUMC_NAN; } \
     GPUMC_API double gpumc_##family##_mean(GPUMC__DOUBLES_##n names) \
-    { return gpumc__valid(condition, mean_value); } \
+    { return (condition) ? mean_value : GPUMC_NAN; } \
     GPUMC_API double gpumc_##family##_variance(GPUMC__DOUBLES_##n names) \
-    { return gpumc__valid(condition, variance_value); }
+    { return (condition) ? variance_value : GPUMC_NAN; }
 
 static int gpumc__is_probability(double p) { return p >= 0 && p <= 1; }
 static int gpumc__is_scaled(double mu, double sigma) { return mu == mu && sigma > 0; }

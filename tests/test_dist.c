@@ -1024,6 +1024,7 @@ static void check_far_out(void)
     CHECK(isnan(gpumc_student_t_lcdf(1, INFINITY, 0, 1, NULL, NULL, NULL, NULL)), "t of infinite degrees");
     CHECK(isnan(gpumc_half_student_t_lccdf(1, INFINITY, 1, NULL, NULL, NULL)), "half t of infinite degrees");
     CHECK(isnan(gpumc_lognormal_lccdf(-1, NAN, 1, NULL, NULL, NULL)), "lognormal before its support, mu NaN");
+    CHECK(isnan(gpumc_beta_binomial_quantile(0.5, 1e17, 0, 3)), "quantile of no law, which takes no step");
 }
 
 int main(void)
