@@ -17431,7 +17431,7 @@ static int gpumc__add_variable(gpumc__reader *r, const char *at, const char *nam
     *to = 0;
     if (length == 0) return gpumc__malformed(r, at, "a variable without a name");
     if (v->name + strlen(v->name) < to || !gpumc__is_utf8(v->name))
-        return gpumc__malformed(r, at, "a name that is not valid UTF-8");
+        return gpumc__malformed(r, at, "a name with control characters, or not UTF-8");
     r->subject = v->name;
     for (const gpumc_variable *other = data->variables; other < v; other++)
         if (strcmp(other->name, v->name) == 0) return gpumc__malformed(r, at, "the second of this name");
@@ -18351,7 +18351,8 @@ static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int 
         const gpumc_dimension *option = gpumc__option_of(s, &e, d);
         if (option && option->name && !gpumc__name_is_valid(option->name))
             GPUMC__REFUSE(s, "dimension %.0f of \"%.60s\" as \"%.60s\": a name is at most 200 letters, "
-                          "digits and _, and starts with a letter", (double)d, e.name, option->name);
+                          "digits and _, starts with a letter, and is not chain, draw, sample or pred_id",
+                          (double)d, e.name, option->name);
         else gpumc__add_dimension(s, group, gpumc__dimension_name(s, &e, d, text), dims[d],
                              option ? option->labels : NULL);
     }

@@ -418,13 +418,13 @@ static const reader_case json_cases[] = {
     { "{\"a", "line 1, column 2: a name that does not end" },
     { "{\"a\\", "line 1, column 4: an escape in a name: write the character itself" },
     { "{\"\\u00e9\":1}", "line 1, column 3: an escape in a name: write the character itself" },
-    { "{\"a\nb\":1}", "line 1, column 2: a name that is not valid UTF-8" },
-    { "{\"a\xff\":1}", "line 1, column 2: a name that is not valid UTF-8" },
-    { "{\"\xc0\xaf\":1}", "line 1, column 2: a name that is not valid UTF-8" },         /* overlong */
-    { "{\"\xed\xa0\x80\":1}", "line 1, column 2: a name that is not valid UTF-8" },     /* surrogate */
-    { "{\"\xf4\x90\x80\x80\":1}", "line 1, column 2: a name that is not valid UTF-8" }, /* above U+10FFFF */
-    { "{\"\xe0\x80\x80\":1}", "line 1, column 2: a name that is not valid UTF-8" },
-    { "{\"\xf0\x9f\x98\":1}", "line 1, column 2: a name that is not valid UTF-8" }, /* cut off */
+    { "{\"a\nb\":1}", "line 1, column 2: a name with control characters, or not UTF-8" },
+    { "{\"a\xff\":1}", "line 1, column 2: a name with control characters, or not UTF-8" },
+    { "{\"\xc0\xaf\":1}", "line 1, column 2: a name with control characters, or not UTF-8" },         /* overlong */
+    { "{\"\xed\xa0\x80\":1}", "line 1, column 2: a name with control characters, or not UTF-8" },     /* surrogate */
+    { "{\"\xf4\x90\x80\x80\":1}", "line 1, column 2: a name with control characters, or not UTF-8" }, /* above U+10FFFF */
+    { "{\"\xe0\x80\x80\":1}", "line 1, column 2: a name with control characters, or not UTF-8" },
+    { "{\"\xf0\x9f\x98\":1}", "line 1, column 2: a name with control characters, or not UTF-8" }, /* cut off */
     { "{\"\xc3\xa9\":1, \xe2\x82\xac}",
       "line 1, column 9: \"\xe2\x82\xac\" where the name of a variable in quotes should be" },
 };
@@ -472,8 +472,8 @@ static const reader_case csv_cases[] = {
     { "a,b\n1,2\r3\n", "line 2, column 3: variable \"b\": \"2\r3\" is not a number" },
     { "a,a\n1,2\n", "line 1, column 3: variable \"a\": the second of this name" },
     { "V2,\n1,2\n", "line 1, column 4: variable \"V2\": the second of this name" },
-    { "a,b\xff\n1,2\n", "line 1, column 3: a name that is not valid UTF-8" },
-    { "a,\x01\n1,2\n", "line 1, column 3: a name that is not valid UTF-8" },
+    { "a,b\xff\n1,2\n", "line 1, column 3: a name with control characters, or not UTF-8" },
+    { "a,\x01\n1,2\n", "line 1, column 3: a name with control characters, or not UTF-8" },
     { "a,b\"\"c\"\"\"\"\n1,2\n", "a[1]=1; b\"c\"\"[1]=2" },
     { "a,\"b\"c\"d\"\n1,2\n", "line 1, column 3: a stray quote" },
     { "a,\"b\"c\n1,2\n", "line 1, column 3: a stray quote" },

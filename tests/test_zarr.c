@@ -504,7 +504,7 @@ static void check_refusals(void)
         { "dimension 1 of \"theta\"", "there is none" },
         { "\"psi\"", "there is none" },
         { "\"a b\"", "letters" },
-        { "\"chain\"", "name" },
+        { "\"chain\"", "not chain" },
         { "\"MU\"", "letter case" },
         { "label 2", "UTF-8" },
         { "label 2", "NULL" },
