@@ -232,9 +232,9 @@
      Threads that no chain needs share the rows of hierarchical models where these are many, and what is
      learned and summed up of a thousand parameters and more.
    SWITCHES GPUMC_STATIC makes all functions private to the file: for programs of one file, which then compile
-     in half the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
-     -ffast-math and its kin do no harm to what this file holds, but a density compiled by them must not count
-     on NaN or infinity. GPUMC_MAX_JSON_DEPTH (16) and GPUMC_MAX_FILE_BYTES (4 GiB) bound what readers take.
+     in half the time. GPUMC_NO_THREADS builds without threads. Floating-point traps (feenableexcept) must be
+     off. -ffast-math does no harm to what this file holds, but a density compiled by it must not count on NaN
+     or infinity. GPUMC_MAX_JSON_DEPTH (16) and GPUMC_MAX_FILE_BYTES (4 GiB) bound what readers take.
    WHAT IT DOES NOT DO  no automatic differentiation, no modelling language, no discrete parameters. */
 #ifndef GPUMC_H
 #define GPUMC_H
