@@ -323,10 +323,9 @@ static inline int run_write(const run *r, const gpumc_fit *fit)
     return EXIT_SUCCESS;
 }
 
-/* Writes the files that were asked for and ends with one line of totals. */
-static inline int run_finish(const run *r, const gpumc_fit *fit)
+/* One line of totals; the run is over. */
+static inline int run_totals(const run *r, const gpumc_fit *fit)
 {
-    if (run_write(r, fit) != EXIT_SUCCESS) return EXIT_FAILURE;
     printf("gradients=%.0f divergences=%.0f warmup_s=%.4f sampling_s=%.4f\n",
            (double)(fit->warmup_gradients + fit->sampling_gradients), (double)fit->n_divergent,
            fit->warmup_seconds, fit->sampling_seconds);
@@ -335,10 +334,16 @@ static inline int run_finish(const run *r, const gpumc_fit *fit)
     return EXIT_SUCCESS;
 }
 
+/* Writes the files that were asked for and ends with the totals. */
+static inline int run_finish(const run *r, const gpumc_fit *fit)
+{ return run_write(r, fit) == EXIT_SUCCESS ? run_totals(r, fit) : EXIT_FAILURE; }
+
+/* Files go first: who reads what is printed may be gone, as head is after some lines. */
 static inline int run_report(const run *r, const gpumc_fit *fit)
 {
+    const int written = run_write(r, fit);
     if (gpumc_print_summary(fit, stdout) != GPUMC_OK) return run_failed("the summary could not be printed");
-    return run_finish(r, fit);
+    return written == EXIT_SUCCESS ? run_totals(r, fit) : written;
 }
 
 /* Samples, compares with the truth where that is known (n > 0) and reports. */

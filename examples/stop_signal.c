@@ -510,9 +510,9 @@ static int give_out(const gpumc_fit *fit, const ss_data *d, double truncation, r
     store.dimensions = dimensions;
     store.n_dimensions = d->n_subjects > 1 ? (size_t)p.kind->n : 0;       /* of one subject they have none */
     r->store = &store;
-    if (print_fit(&p) != EXIT_SUCCESS || run_write(r, fit) != EXIT_SUCCESS) return EXIT_FAILURE;
-    if (table && !write_subjects(&p, d, table, &error)) return run_failed(error.text);
-    return EXIT_SUCCESS;
+    int written = run_write(r, fit);           /* first: who reads what is printed may be gone, as head is */
+    if (table && !write_subjects(&p, d, table, &error)) written = run_failed(error.text);
+    return print_fit(&p) == EXIT_SUCCESS ? written : EXIT_FAILURE;
 }
 
 /* Samples and gives out the results. */

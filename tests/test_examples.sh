@@ -281,6 +281,10 @@ check 'they are there' cmp "$scratch/data.json" "$scratch/mine.json"
 check 'a store left unfinished' refuses 1 'of a program that was killed' \
     "$scratch/hierarchical" output="$scratch/killed.zarr"
 
+unread() { "$scratch/hierarchical" num_warmup=20 num_samples=20 summary="$scratch/unread" >&- 2>/dev/null; }
+check_fails 'a summary that nobody reads' unread
+check 'files are there all the same' test -s "$scratch/unread"
+
 # ---- README ---------------------------------------------------------------------------------------------
 
 core() { awk '/^struct schools/ { on = 1 } on { print } on && /^}/ { exit }' "$1"; }
