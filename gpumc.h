@@ -21689,36 +21689,49 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
             ? "its upper tail has no end in sight" : NULL;
 }
 
+/* Puts the elements of one location whose one scale is value i to that location; returns how many. */
+static size_t gpumc__elements_to_location(const gpumc_layout *l, size_t i, double *x)
+{
+    size_t n = 0;
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
+        if (!p->linked || !p->link.single || p->link.scale != i) continue;
+        for (size_t j = p->at; j < p->at + p->size; j++)
+            x[j] = p->link.from[0] == GPUMC__NONE ? 0 : x[p->link.from[0]];
+        n += p->size;
+    }
+    return n;
+}
+
 #define GPUMC__PLATEAU 30.0                 /* as far below the draws as this it counts */
-/* Whether the mass has no end where value i of a draw alone goes on: of a bounded value the log density of
-   its logarithm does not fall, of another that of itself by no more than log |x|. lp: of the draw; x holds
-   it, g is room. */
-static int gpumc__is_endless(const gpumc__run *r, const gpumc__placed *p, size_t i, double lp, double *x,
-                             double *g)
+/* Whether the mass has no end where value i of a draw goes on, or a scale towards 0 with its elements, which
+   have some -1/2 each of a draw's log density: of a bounded value the log density of its logarithm does not
+   fall, of another that of itself by no more than log |x|; or, if that is no number so far out, as of a
+   logarithm whose exponential overflows, not at all nearer. lp: of the draw; x, g: room. */
+static int gpumc__is_endless(const gpumc__run *r, const gpumc__placed *p, size_t i, double lp,
+                             const double *draw, double *x, double *g)
 {
     const gpumc_param *q = p->param;
     const int is_real = q->kind == GPUMC_UNBOUNDED || q->kind == GPUMC_AFFINE;
     const double base = q->kind == GPUMC_LOWER ? q->lower : q->kind == GPUMC_UPPER ? q->upper : 0;
-    const double sd = is_real ? gpumc_summarise(r->fit, i).sd : 0, least_fall = is_real ? 6.91 : 0.005;
-    const double given = x[i];
-    int ends = 1;
-    if (is_real ? !(sd > 0) : given == base) return 0;
-    for (int side = q->kind == GPUMC_UNIT ? -1 : 1; side >= -1 && ends; side -= 2) {
-        double at = GPUMC_INF, fall = 0;
-        int step = 1;
-        for (; step <= 2; step++) {
-            const double way = side * 40.0 * step, before = at;
-            x[i] = is_real ? given + side * sd * (step == 1 ? 1e4 : 1e7)
-                           : base + (given - base) * gpumc__exp(way);
-            at = gpumc__density(r->layout, 0, x, g) + (is_real ? 0 : way);
+    const double sd = is_real ? gpumc_summarise(r->fit, i).sd : 0;
+    double reach[2] = { is_real ? 1e4 : 40, is_real ? 1e7 : 80 }, least_fall = is_real ? 6.91 : 0.005, at[2];
+    if (is_real ? !(sd > 0) : draw[i] == base) return 0;
+    for (int way = q->kind == GPUMC_UNIT; way < 3; way++) {
+        memcpy(x, draw, r->layout->n_natural * sizeof *x);
+        const double n = way < 2 || is_real ? 0 : (double)gpumc__elements_to_location(r->layout, i, x);
+        int step = way == 2 && n == 0 ? 3 : 0;
+        for (; step < 2; step++) {
+            const double by = way ? -reach[step] : reach[step];
+            x[i] = is_real ? draw[i] + by * sd : base + (draw[i] - base) * gpumc__exp(by);
+            at[step] = gpumc__density(r->layout, 0, x, g) + (is_real ? 0 : by + n * (by - 0.5));
             r->fit->sampling_gradients++;
-            fall = before - at;
-            if (!(at > lp - GPUMC__PLATEAU && at < GPUMC_INF)) break;
+            if (!(at[step] > lp - GPUMC__PLATEAU && at[step] < GPUMC_INF)) break;
         }
-        ends = !(step > 2 && fall < least_fall);
+        if (step == 2 && at[0] - at[1] < least_fall) return 1;
+        if (!is_real || step > 0 || at[0] == at[0] || reach[0] < 1e4) continue;
+        reach[0] = 30, reach[1] = 300, least_fall = 0.005, way = -1;
     }
-    x[i] = given;
-    return !ends;
+    return 0;
 }
 
 /* A value of the first few, of all blocks in turn, that is endless at a draw of the first or last chain. */
@@ -21732,13 +21745,12 @@ static size_t gpumc__endless(const gpumc__run *r)
         const double lp = gpumc__density(l, 0, draw, g);
         size_t n = 0;
         r->fit->sampling_gradients++;
-        memcpy(x, draw, l->n_natural * sizeof *x);
         for (size_t turn = 0; turn < GPUMC__LINES; turn++)
             for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && n < GPUMC__LINES; p++) {
                 if (turn >= p->size || p->param->kind == GPUMC_INTERVAL || p->param->kind > GPUMC_AFFINE)
                     continue;
                 n++;
-                if (gpumc__is_endless(r, p, p->at + turn, lp, x, g)) return p->at + turn;
+                if (gpumc__is_endless(r, p, p->at + turn, lp, draw, x, g)) return p->at + turn;
             }
     }
     return GPUMC__NONE;

@@ -1481,6 +1481,47 @@ static void check_open_above(void)
     }
 }
 
+/* Flat in log tau, of groups that differ: the mass next to 0, which no draw comes near, has no end, and only with
+   their effects does tau get there; gamma(.01, .01) is proper. A real value may be a logarithm, whose exponential is
+   no number far out: a plateau, flat or under a normal(0, 300), that no draw is on. */
+static double flat_log_scale(const double *x, double *g, void *data)
+{
+    static const double y[4] = { 61, 66, 68, 61 };
+    const double shape = *(const double *)data;
+    double lp = (shape - 1) * log(x[1]) - shape * x[1];
+    g[1] += (shape - 1) / x[1] - shape;
+    for (int j = 0; j < 4; j++)
+        lp += gpumc_normal_lpdf(x[2 + j], x[0], x[1], &g[2 + j], &g[0], &g[1])
+              + gpumc_normal_lpdf(y[j], x[2 + j], 1, NULL, &g[2 + j], NULL);
+    return lp;
+}
+static double flat_logarithm(const double *x, double *g, void *data)
+{
+    const double width = *(const double *)data > 0 ? 300 : GPUMC_INF, size = exp(x[1]);
+    const double bulk = exp(-0.5 * x[1] * x[1]), flat = 1e-7 * size / (1 + size);
+    g[1] += (flat / (1 + size) - x[1] * bulk) / (bulk + flat) - x[1] / (width * width);
+    return gpumc_std_normal_lpdf(x[0], &g[0]) + log(bulk + flat) - 0.5 * x[1] * x[1] / (width * width);
+}
+static void check_flat_logarithms(void)
+{
+    static const gpumc_param groups[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+                                          { .name = "theta", .size = 4, .location = "mu", .scale = "tau" } };
+    static const gpumc_param two[] = { { .name = "b" }, { .name = "log_size" } };
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        double shape = seed % 2 ? 0.01 : 0;
+        const int scale = seed <= 6;
+        const gpumc_model m = { .params = scale ? groups : two, .n_params = scale ? 3 : 2,
+                                .log_density = scale ? flat_log_scale : flat_logarithm, .data = &shape };
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const gpumc_warning *w = warning_of(&fit, GPUMC_W_IMPROPER);
+        CHECK(shape > 0 ? !w : w && strstr(w->text, scale ? "hold tau: far beyond" : "hold log_size: far beyond"),
+              "seed %d: %s", (int)seed, w ? w->text : "no word");
+        gpumc_free(&fit);
+    }
+}
+
 /* A lump that the bulk runs into is no tail, though nothing lies between them: HMC's draws do not stand. */
 static double shouldered(const double *x, double *g, void *data)
 {
@@ -1926,6 +1967,7 @@ int main(void)
     check_change_is_named();
     check_towards_0();
     check_open_above();
+    check_flat_logarithms();
     check_tenth();
     check_far_start();
     check_uncounted();
