@@ -21920,7 +21920,7 @@ static int gpumc__is_coarse(gpumc__run *r, const double *draw)
     double *x = r->adapt->model_work, *g = x + n;
     for (size_t i = 0; i < n; i++) x[i] = draw[i] * (1 + (i % 2 ? 1e-13 : -1e-13));
     r->fit->sampling_gradients += 2;
-    return !(fabs(gpumc__density(r->layout, 0, x, g) - gpumc__density(r->layout, 0, draw, g)) < 1e-3);
+    return !(fabs(gpumc__density(r->layout, 0, x, g) - gpumc__density(r->layout, 0, draw, g)) < 1e-6);
 }
 
 /* Draws' log densities by this thread alone, but for what rounding of the draws may do to them. */
