@@ -12575,6 +12575,7 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_restart(gpumc_nuts *s, const double *q)
 /* Puts the draw somewhere else between transitions, with its log density and gradient. */
 static void gpumc__nuts_move(gpumc_nuts *s, const double *q, double lp, const double *g)
 {
+    s->flat = 0;                      /* where it has been is no longer of interest */
     memcpy(s->current->q, q, s->dim * sizeof(double));
     memcpy(s->current->g, g, s->dim * sizeof(double));
     s->current->lp = lp;
