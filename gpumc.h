@@ -10840,7 +10840,7 @@ struct gpumc_hier {
     gpumc__hier_block *blocks;
     gpumc__hier_kin *kin;                    /* one a block, of use to factors */
     gpumc__hier_set *sets;
-    gpumc__hier_slot *slot_of;
+    gpumc__hier_slot *all_slots;
     /* work: values of all blocks, room for populations that go together, rows_work, a gradient */
     size_t n_slots, n_natural, n_values, n_room, rows_work, n_p;
     gpumc_isa isa;
@@ -10864,9 +10864,9 @@ static gpumc__hier_point gpumc__hier_enter(const gpumc_hier *h, const double *x,
 {
     gpumc__hier_point e = { h, x, grad, NULL, NULL, NULL };
     size_t k = 0;
-    while (!gpumc__take_flag(&h->slot_of[k].taken))
+    while (!gpumc__take_flag(&h->all_slots[k].taken))
         if ((k = (k + 1) % h->n_slots) == 0) gpumc__give_way();
-    e.slot = &h->slot_of[k];
+    e.slot = &h->all_slots[k];
     e.room = e.slot->work + h->n_values;
     e.rows_work = e.room + h->n_room;
     return e;
@@ -11122,7 +11122,7 @@ static int gpumc__hier_share(int calls, int threads, void *data)
     int many = 0, granted = threads > 1;
     for (size_t s = 0; s < h->data->n_rows; s++) many |= gpumc__set_work(&h->sets[s]) >= GPUMC__TEAM_WORK;
     if (threads > 1 && (!many || h->data->team != 0 || !gpumc__take_flag(&h->shared))) return 0;
-    for (gpumc__hier_slot *slot = h->slot_of; slot < h->slot_of + n; slot++) {
+    for (gpumc__hier_slot *slot = h->all_slots; slot < h->all_slots + n; slot++) {
         while (!gpumc__take_flag(&slot->taken)) gpumc__give_way();
         gpumc__slot_alone(h, slot);
         granted = granted && gpumc__slot_team(h, slot, threads);
@@ -11930,8 +11930,8 @@ static int gpumc__slot_upload(gpumc_hier *h, gpumc__hier_slot *slot, int guided,
         const gpumc_rows_data data = gpumc__set_data(h, s, guide);
         gpumc_error why = { GPUMC_ERROR_DEVICE, "the GPU takes no rows with parameters by several indices" };
         if (!s->hot) continue;
-        if (!slot->hot[at] && !s->gathered && (slot > h->slot_of || gpu->describe(&info, &why) == GPUMC_OK))
-            slot->hot[at] = gpu->rows(&data, h->slot_of->hot[at], 1, &why); /* gpumc_rows_init has checked */
+        if (!slot->hot[at] && !s->gathered && (slot > h->all_slots || gpu->describe(&info, &why) == GPUMC_OK))
+            slot->hot[at] = gpu->rows(&data, h->all_slots->hot[at], 1, &why); /* gpumc_rows_init has checked */
         if (!slot->hot[at])
             return gpumc__fail(error, why.status, "rows \"%.48s\": %.190s", s->given->name,
                                why.text) == GPUMC_OK;
@@ -11944,7 +11944,7 @@ static int gpumc__slot_upload(gpumc_hier *h, gpumc__hier_slot *slot, int guided,
 static void gpumc__hier_cool(gpumc_hier *h)
 {
     for (size_t k = 0; k < h->n_slots; k++) {
-        gpumc__hier_slot *slot = &h->slot_of[k];
+        gpumc__hier_slot *slot = &h->all_slots[k];
         for (int i = 0; i < 2; i++)
             if (slot->joint[i]) slot->joint[i]->release(slot->joint[i]);
         for (size_t i = 0; slot->hot && i < 2 * h->data->n_rows; i++) gpumc_hot_release(slot->hot[i]);
@@ -11956,7 +11956,7 @@ static void gpumc__hier_cool(gpumc_hier *h)
 static int gpumc__hier_upload(gpumc_hier *h, gpumc_error *error)
 {
     int all = 1;
-    for (gpumc__hier_slot *slot = h->slot_of; slot < h->slot_of + h->n_slots && all; slot++) {
+    for (gpumc__hier_slot *slot = h->all_slots; slot < h->all_slots + h->n_slots && all; slot++) {
         slot->hot = (gpumc_hot **)gpumc__hier_new(h, 2 * h->data->n_rows, sizeof(gpumc_hot *));
         all = slot->hot && gpumc__slot_upload(h, slot, 0, error)
             && (!h->model.guide || gpumc__slot_upload(h, slot, 1, error));
@@ -11975,7 +11975,7 @@ static int gpumc__hier_heat(gpumc_hier *h, gpumc_error *error)
     if (h->data->threads == 0) h->n_slots = gpumc__smaller(n_slots, GPUMC__HOT_SLOTS);
     const int all = gpumc__hier_upload(h, &why);
     snprintf(h->where->text, sizeof h->where->text, all ? "GPU" : "CPU: %.290s", why.text);
-    for (size_t k = h->n_slots; all && k < n_slots; k++) gpumc__slot_alone(h, &h->slot_of[k]);
+    for (size_t k = h->n_slots; all && k < n_slots; k++) gpumc__slot_alone(h, &h->all_slots[k]);
     if (all) return 1;
     gpumc__hier_cool(h);
     h->n_slots = n_slots;
@@ -11989,13 +11989,13 @@ static void gpumc__hier_slots(gpumc_hier *h)
     const int team = h->data->team > 1 ? h->data->team : 1, own = (gpumc__cores() + team - 1) / team;
     const size_t n = (size_t)(h->data->threads > 0 ? h->data->threads : own);
     const size_t work = h->n_values + h->n_room + h->rows_work + h->n_natural;
-    h->slot_of = (gpumc__hier_slot *)gpumc__hier_new(h, n, sizeof(gpumc__hier_slot));
-    h->n_slots = h->slot_of ? n : 0;
+    h->all_slots = (gpumc__hier_slot *)gpumc__hier_new(h, n, sizeof(gpumc__hier_slot));
+    h->n_slots = h->all_slots ? n : 0;
     for (size_t k = 0; k < h->n_slots; k++) {
-        h->slot_of[k].work = (double *)gpumc__hier_new(h, work, sizeof(double));
-        h->slot_of[k].p = (const double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
-        h->slot_of[k].grad = (double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
-        h->out_of_memory |= team > 1 && !gpumc__slot_team(h, &h->slot_of[k], team);
+        h->all_slots[k].work = (double *)gpumc__hier_new(h, work, sizeof(double));
+        h->all_slots[k].p = (const double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
+        h->all_slots[k].grad = (double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
+        h->out_of_memory |= team > 1 && !gpumc__slot_team(h, &h->all_slots[k], team);
     }
 }
 
@@ -12196,7 +12196,7 @@ GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
 {
     if (!hier) return;
     gpumc__hier_cool(hier);
-    for (size_t k = 0; k < hier->n_slots; k++) gpumc__slot_alone(hier, &hier->slot_of[k]);
+    for (size_t k = 0; k < hier->n_slots; k++) gpumc__slot_alone(hier, &hier->all_slots[k]);
     for (void *block = hier->memory, *next; block; block = next) {
         next = *(void **)block;
         gpumc__release(&hier->data->allocator, block);
@@ -12575,7 +12575,7 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_restart(gpumc_nuts *s, const double *q)
 /* Puts the draw somewhere else between transitions, with its log density and gradient. */
 static void gpumc__nuts_move(gpumc_nuts *s, const double *q, double lp, const double *g)
 {
-    s->flat = 0;                      /* where it has been is no longer of interest */
+    s->flat = 0;                             /* where it was */
     memcpy(s->current->q, q, s->dim * sizeof(double));
     memcpy(s->current->g, g, s->dim * sizeof(double));
     s->current->lp = lp;

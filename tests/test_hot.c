@@ -327,7 +327,7 @@ static void check_lost(gpumc_hier *hier, const gpumc_model *on_cpu, const double
     for (int how = 0; how < 2; how++)
         for (int guide = 0; guide < 2; guide++) {
             for (size_t k = 0; k < hier->n_slots; k++) {
-                gpumc__joint *joint = hier->slot_of[k].joint[guide];
+                gpumc__joint *joint = hier->all_slots[k].joint[guide];
                 if (how) joint->start = never_started;
                 else joint->finish = lost;
             }
@@ -340,7 +340,7 @@ static void check_lost(gpumc_hier *hier, const gpumc_model *on_cpu, const double
 static int sets_of(const gpumc_hier *hier)
 {
     int there = 0;
-    for (int i = 0; i < 3; i++) there |= (hier->slot_of->hot && hier->slot_of->hot[i]) << i;
+    for (int i = 0; i < 3; i++) there |= (hier->all_slots->hot && hier->all_slots->hot[i]) << i;
     return there;
 }
 #else
