@@ -11931,7 +11931,7 @@ static int gpumc__slot_upload(gpumc_hier *h, gpumc__hier_slot *slot, int guided,
         gpumc_error why = { GPUMC_ERROR_DEVICE, "the GPU takes no rows with parameters by several indices" };
         if (!s->hot) continue;
         if (!slot->hot[at] && !s->gathered && (slot > h->all_slots || gpu->describe(&info, &why) == GPUMC_OK))
-            slot->hot[at] = gpu->rows(&data, h->all_slots->hot[at], 1, &why); /* gpumc_rows_init has checked */
+            slot->hot[at] = gpu->rows(&data, h->all_slots->hot[at], 1, &why);  /* rows_init has checked */
         if (!slot->hot[at])
             return gpumc__fail(error, why.status, "rows \"%.48s\": %.190s", s->given->name,
                                why.text) == GPUMC_OK;
