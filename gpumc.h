@@ -78,11 +78,11 @@
      element, as warm-up learns how much and what the data say about each. A location may be one value, an
      element of another block (location_index), the element before (walk_dim: random walks, which start at the
      location, or without one anywhere; with .walk_coefficient = "phi" stationary series about it, AR(1)), and
-     may have group covariates added; scales likewise (scale_index).
-     Location and scale stand earlier in the list, and the scale has a kind that keeps it positive; the block
-     itself is real (GPUMC_UNBOUNDED): model the logarithm w of what is positive, whose density is that of
-     exp(w) and, in logarithms, w more. .centring forces a form, and GPUMC_CENTRED that of a location that
-     belongs to no hierarchy itself.
+     may have group covariates added; scales likewise (scale_index). A product of scales, as in horseshoes, is
+     a block lam of its own, half-Cauchy(0, tau). Location and scale stand earlier in the list, and the scale
+     has a kind that keeps it positive; the block itself is real (GPUMC_UNBOUNDED): model the logarithm w of
+     what is positive, whose density is that of exp(w) and, in logarithms, w more. .centring forces a form,
+     and GPUMC_CENTRED that of a location that belongs to no hierarchy itself.
      Blocks of one size may be known to data together, as intercepts and slopes of a covariate far from 0 are:
      warm-up finds out, and gives every group coordinates of its own.
      Correlated blocks of one size (intercepts, slopes): K blocks name an earlier K x K block, .factor = "L",
@@ -150,15 +150,15 @@
        NUTS   for one or two parameters not so nearly normal, up to 7 with a long tail, and where warm-up saw
               slow energies, divergences or long trees, as it says when a region is missed: 7 to 15 gradients.
      Where the draws of HMC or MAMS diverged, show chains that were held at a point, hardly entered a lump of
-     the posterior or mixed slowly (500 draws and more), or the density has mass far from all of them, NUTS
-     draws all of it again, unless an on_draw has seen the draws; so does NUTS itself, in shorter steps, where
-     up to 3 % of its draws diverged. Warnings are those of the last draws. Noise of single runs falls, but
-     runs that look well are kept, and paths seldom enter what is narrow: where the scale of data nears 0 the
-     last percents of its tail may be missing, and with them a tenth of its sd; and so may a lump apart, or
-     the long tail, as Student's, of one of very many values. Where that counts, ask for NUTS and a
-     target_accept of 0.99. fit.sampler and the summary say what was chosen and why; options.sampler
-     (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where memory counts use thin. A smoother or cheaper density
-     may lead HMC and MAMS: see guide in gpumc_model.
+     the posterior or mixed very slowly (R-hat above 1.05 or ESS below 100; 500 draws and more), or the
+     density has mass far from all of them, NUTS draws all of it again, unless an on_draw has seen the draws;
+     so does NUTS itself, in shorter steps, where up to 3 % of its draws diverged. Warnings are those of the
+     last draws. Noise of single runs falls, but runs that look well are kept, and paths seldom enter what is
+     narrow: where the scale of data nears 0 the last percents of its tail may be missing, and with them a
+     tenth of its sd; and so may a lump apart, or the long tail, as Student's, of one of very many values.
+     Where that counts, ask for NUTS and a target_accept of 0.99. fit.sampler and the summary say what was
+     chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where memory counts use
+     thin. A smoother or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk, ess_tail (how many
@@ -12575,7 +12575,6 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_restart(gpumc_nuts *s, const double *q)
 /* Puts the draw somewhere else between transitions, with its log density and gradient. */
 static void gpumc__nuts_move(gpumc_nuts *s, const double *q, double lp, const double *g)
 {
-    s->flat = 0;                             /* where it was */
     memcpy(s->current->q, q, s->dim * sizeof(double));
     memcpy(s->current->g, g, s->dim * sizeof(double));
     s->current->lp = lp;
@@ -15595,6 +15594,7 @@ static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
         double *left = gpumc__adapt_leaves(a, &restart);
         if (l) gpumc_model_natural(l, gpumc_nuts_draw(chains[c]), left, a->model_work);
         gpumc__nuts_move(chains[c], a->q + source * a->dim, a->lp[source], a->g + source * a->dim);
+        chains[c]->flat = chains[a->best]->flat;
         a->healthy[c] = 1;
     }
 }
@@ -22970,8 +22970,8 @@ static int gpumc__sample_anew(gpumc__run *r, double share)
 }
 
 /* The warning that has trees draw again what paths drew, or NULL: paths that were chosen, not asked for. Held
-   or diverging chains miss or overrate a narrow region that trees enter and leave; slow ones do better by
-   trees, unless they are so far apart that they are in different modes. Trees themselves draw again, in
+   or diverging chains miss or overrate a narrow region that trees enter and leave; very slow ones do better
+   by trees, unless they are so far apart that they are in different modes. Trees themselves draw again, in
    shorter steps, where few of their draws diverge. What a callback has seen stands. */
 static const char *gpumc__calls_for_trees(const gpumc__run *r)
 {
@@ -22984,7 +22984,7 @@ static const char *gpumc__calls_for_trees(const gpumc__run *r)
         const gpumc_warning *w = &f->warnings[i];
         if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK || w->code == GPUMC_W_DIVERGENT
             || (w->code == GPUMC_W_UNSEEN && !r->elsewhere)) held = w;
-        if (w->code == GPUMC_W_RHAT || w->code == GPUMC_W_ESS) slow = w;
+        if (w->code == GPUMC_W_RHAT ? w->value > 1.05 : w->code == GPUMC_W_ESS && w->value < 100) slow = w;
         apart |= w->code == GPUMC_W_RHAT && w->value > 1.4;
     }
     if (!held && !apart) held = slow;
