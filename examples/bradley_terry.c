@@ -26,7 +26,7 @@
    skill[9]     -0.4344     0.0050     0.3191    -0.9811    -0.4353     0.0767      4025      3653   1.001
    skill[10]    -0.4277     0.0052     0.3358    -0.9867    -0.4176     0.1178      4147      3487   1.000
    ... 90 more, largest r_hat: skill[28] 1.002; smallest ess: skill[88] 3050
-   gradients=9725 divergences=0 warmup_s=0.0166 sampling_s=0.0473
+   gradients=9727 divergences=0 warmup_s=0.0166 sampling_s=0.0473
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -37,7 +37,7 @@
    theta[9]     29.9738     0.0093     0.6549    28.8975    29.9699    31.0378      4927      3565   1.000
    theta[10]    36.2902     0.0091     0.6426    35.2228    36.2986    37.3672      5001      3850   1.000
    ... 90 more, largest r_hat: theta[99] 1.002; smallest ess: theta[33] 3317
-   gradients=5383 divergences=0 warmup_s=0.0030 sampling_s=0.0048
+   gradients=5385 divergences=0 warmup_s=0.0030 sampling_s=0.0048
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
