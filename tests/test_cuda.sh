@@ -60,21 +60,20 @@ device() {
     echo "$1, sm_$2: $(kernels "$report") kernels, at most $(registers "$report") registers"
 }
 
-# Oldest (with the host's code) and newest architecture through the compiler, with single precision for the
-# newest; no source asks which one it is, so that the assembler alone does for those between. Leaf functions keep
-# everything in registers: there local memory is an error too. The team takes the compiler longest: for the newest
-# with make long.
+# Oldest (with the host's code) and newest architecture (gpumc_cuda.cu there in single precision) through the
+# compiler; no source asks which one it is, so that the assembler alone does for those between. Leaf functions
+# keep everything in registers: there local memory is an error too. The team takes the compiler longest: for the
+# newest with make long.
 ends=$(printf '%s\n' "$oldest" "$newest" | sort -u)
 between=$(printf '%s\n' $archs | grep -vxF "$ends")
 [ -n "${LONG:-}" ] || between=$(echo "$between" | awk '{ family = int($1 / 10) } !seen[family]++')
 printf '#include "tests/device_rows.h"\n#include "examples/verify_rows.h"\n' >"$scratch/rows.h"
 rows="-I.. -DGPUMC_ROWS=\"$scratch/rows.h\""
-for arch in $ends; do
-    device compile leaf "$arch" -Xptxas -warn-lmem-usage
-    [ "$arch" != "$oldest" ] || output=-c
-    device compile gpumc_cuda "$arch" $rows
-    output=-cubin
-done
+for arch in $ends; do device compile leaf "$arch" -Xptxas -warn-lmem-usage; done
+output=-c
+device compile gpumc_cuda "$oldest" $rows
+output=-cubin
+[ "$newest" = "$oldest" ] || device assemble gpumc_cuda "$newest"
 device compile team "$oldest"
 [ -z "${LONG:-}" ] || [ "$newest" = "$oldest" ] || device compile team "$newest"
 device compile gpumc_cuda "$newest" $rows -DGPUMC_REAL=float

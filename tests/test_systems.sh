@@ -74,8 +74,8 @@ cd "$scratch" || exit 1
 schools="$tests/../examples/eight_schools.c"
 check 'eight schools for WebAssembly' zig cc -target wasm32-wasi -O1 -D_WASI_EMULATED_SIGNAL \
     -lwasi-emulated-signal "$schools" -o schools.wasm -lm
-check 'eight schools for this machine' cc -O1 "$schools" -o schools -lm -pthread
-check 'eight schools here' ./schools csv=here summary=here.csv
+check 'eight schools for this machine' built build/eight_schools
+check 'eight schools here' "$tests/build/eight_schools" csv=here summary=here.csv
 check 'eight schools there' "$tests/build/systems/bin/python" run.py schools.wasm csv=there summary=there.csv
 check 'the same summary to the last digit' cmp here.csv there.csv
 echo >>there.csv

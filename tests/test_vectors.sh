@@ -78,6 +78,11 @@ if ! have objdump || [ "$(uname -m)" != x86_64 ]; then
     finish
 fi
 compiled() {
+    if [ "$1 $2 $3" = "gcc -O2 ../gpumc.h" ] && ${CC:-cc} --version | grep -q 'Free Software'; then
+        check 'the implementation' built build/gpumc.o
+        cp build/gpumc.o "$scratch/products.o"
+        return
+    fi
     check "$1 $2: the implementation" \
         $1 -std=c99 $2 -DGPUMC_IMPLEMENTATION -x c -c "$3" -o "$scratch/products.o"
 }
