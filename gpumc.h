@@ -4932,38 +4932,23 @@ GPUMC__MEMBERS(beta_proportion, 2, (mu, kappa), gpumc__is_proportion(mu, kappa),
                gpumc_beta_quantile(u, mu * kappa, (1 - mu) * kappa),
                gpumc_beta_rng(rng, mu * kappa, (1 - mu) * kappa), mu, mu * (1 - mu) / (kappa + 1))
 
-/* log P(Y <= k) or log P(Y > k) of the beta-binomial law, 0 <= k < n: masses and their derivatives are added
-   up by their ratios, from k away from the mean, unless most of the mass is there. */
-static gpumc__tail gpumc__beta_binomial_tail(double side, double k, double n, double a, double b)
-{
-    double way = k < n * (a / (a + b)) ? -1 : 1, tail, sum, sum_a, sum_b;
-    for (int turned = 0;; turned = 1, way = -way) {
-        double y = way < 0 ? k : k + 1, rest = n - y, mass = 1, by_a = 0, by_b = 0;
-        const double log_first = gpumc_beta_binomial_lpmf(y, n, a, b, &by_a, &by_b);
-        sum = sum_a = sum_b = 0;
-        for (; y >= 0 && rest >= 0 && mass > 1e-25 * sum; y += way, rest -= way) {
-            sum += mass, sum_a += mass * by_a, sum_b += mass * by_b;
-            mass *= way < 0 ? y / (rest + 1) * ((b + rest) / (a + y - 1))
-                            : rest / (y + 1) * ((a + y) / (b + rest - 1));
-            by_a += way < 0 ? -1 / (a + y - 1) : 1 / (a + y);
-            by_b += way < 0 ? 1 / (b + rest) : -1 / (b + rest - 1);
-        }
-        tail = log_first + gpumc__log(sum);
-        if (turned || tail <= -GPUMC_LOG_2) break;
-    }
-    const int same = way * side < 0;
-    const double value = same ? tail : gpumc__log1p(-gpumc__exp(tail));
-    const double scale = (same ? 1 : -gpumc__exp(tail - value)) / sum;
-    GPUMC__RETURN(gpumc__tail, side, value, scale * sum_a, scale * sum_b, 0, 0, 0);
-}
-
-/* A law of counts by its tails: P(Y <= k) is the lower tail of beta(size - falls k, k + 1) at x, or, where
-   size is 0, the upper tail of gamma(k + 1, 1). Where falls is -1 it is beta-binomial with a = x, b = y. */
+/* A law of counts by its tails, log P(Y <= k) or log P(Y > k) for whole k from 0 to below most. */
 typedef struct gpumc__count {
+    gpumc__tail (*tail)(const struct gpumc__count *law, double k, double side);
     double size, falls;
     double x, y, log_x, log_y;         /* y = 1 - x; a gamma tail needs x only */
     double most, mean, variance;
 } gpumc__count;
+
+/* P(Y <= k) is the lower tail of beta(size - falls k, k + 1) at x. */
+static gpumc__tail gpumc__by_beta(const gpumc__count *law, double k, double side)
+{
+    const double a = law->size - law->falls * k;
+    return gpumc__tail_at(side, gpumc__beta_tail(a, k + 1, law->x, law->y, law->log_x, law->log_y));
+}
+/* P(Y <= k) is the upper tail of gamma(k + 1, 1) at x. */
+static gpumc__tail gpumc__by_gamma(const gpumc__count *law, double k, double side)
+{ return gpumc__tail_at(-side, gpumc__gamma_tail(k + 1, law->x, law->log_x)); }
 
 static gpumc__tail gpumc__count_tail(gpumc__count law, double y, double side)
 {
@@ -4971,10 +4956,7 @@ static gpumc__tail gpumc__count_tail(gpumc__count law, double y, double side)
     if (y != y) return gpumc__certain_tail(side, y);
     if (k < 0) return gpumc__certain_tail(side, gpumc__before(side));
     if (k >= law.most || k == GPUMC_INF) return gpumc__certain_tail(side, gpumc__before(-side));
-    if (law.falls < 0) return gpumc__beta_binomial_tail(side, k, law.size, law.x, law.y);
-    if (law.size == 0) return gpumc__tail_at(-side, gpumc__gamma_tail(k + 1, law.x, law.log_x));
-    return gpumc__tail_at(side, gpumc__beta_tail(law.size - law.falls * k, k + 1,
-                                                 law.x, law.y, law.log_x, law.log_y));
+    return law.tail(&law, k, side);
 }
 /* Whether P(Y <= k) >= p, up to the rounding of both, so that p = P(Y <= k) as computed finds k itself. */
 static int gpumc__count_reaches(gpumc__count law, double k, double p)
@@ -5007,13 +4989,13 @@ static double gpumc__count_quantile(gpumc__count law, double p)
 static gpumc__count gpumc__binomial_by_p(double n, double p)
 {
     const double q = 1 - p, log_p = p < 0.5 ? gpumc__log(p) : gpumc__log1p(-q);
-    GPUMC__RETURN(gpumc__count, n, 1, q, p, gpumc__log1p(-p), log_p, n, n * p, n * p * q);
+    GPUMC__RETURN(gpumc__count, gpumc__by_beta, n, 1, q, p, gpumc__log1p(-p), log_p, n, n * p, n * p * q);
 }
 static gpumc__count gpumc__binomial_by_logit(double n, double eta)
 {
     const double p = gpumc__inv_logit(eta), q = gpumc__inv_logit(-eta);
     const double log_p = -gpumc__log1p_exp(-eta), log_q = -gpumc__log1p_exp(eta);
-    GPUMC__RETURN(gpumc__count, n, 1, q, p, log_q, log_p, n, n * p, n * p * q);
+    GPUMC__RETURN(gpumc__count, gpumc__by_beta, n, 1, q, p, log_q, log_p, n, n * p, n * p * q);
 }
 static int gpumc__is_trials(double n) { return n >= 0 && gpumc__is_whole(n); }
 static int gpumc__is_binomial(double n, double p) { return gpumc__is_trials(n) && gpumc__is_probability(p); }
@@ -5041,12 +5023,38 @@ GPUMC__MEMBERS(binomial_logit, 2, (n, eta), gpumc__is_trials(n) && eta == eta,
                gpumc__rng_binomial(rng, n, gpumc__inv_logit(eta)), n * gpumc__inv_logit(eta),
                n * gpumc__inv_logit(eta) * gpumc__inv_logit(-eta))
 
+/* Of the beta-binomial law with n = size, a = x, b = y masses and their derivatives are added up by their
+   ratios, from k away from the mean, unless most of the mass is there. */
+static gpumc__tail gpumc__beta_binomial_tail(const gpumc__count *law, double k, double side)
+{
+    const double n = law->size, a = law->x, b = law->y;
+    double way = k < n * (a / (a + b)) ? -1 : 1, tail, sum, sum_a, sum_b;
+    for (int turned = 0;; turned = 1, way = -way) {
+        double y = way < 0 ? k : k + 1, rest = n - y, mass = 1, by_a = 0, by_b = 0;
+        const double log_first = gpumc_beta_binomial_lpmf(y, n, a, b, &by_a, &by_b);
+        sum = sum_a = sum_b = 0;
+        for (; y >= 0 && rest >= 0 && mass > 1e-25 * sum; y += way, rest -= way) {
+            sum += mass, sum_a += mass * by_a, sum_b += mass * by_b;
+            mass *= way < 0 ? y / (rest + 1) * ((b + rest) / (a + y - 1))
+                            : rest / (y + 1) * ((a + y) / (b + rest - 1));
+            by_a += way < 0 ? -1 / (a + y - 1) : 1 / (a + y);
+            by_b += way < 0 ? 1 / (b + rest) : -1 / (b + rest - 1);
+        }
+        tail = log_first + gpumc__log(sum);
+        if (turned || tail <= -GPUMC_LOG_2) break;
+    }
+    const int same = way * side < 0;
+    const double value = same ? tail : gpumc__log1p(-gpumc__exp(tail));
+    const double scale = (same ? 1 : -gpumc__exp(tail - value)) / sum;
+    GPUMC__RETURN(gpumc__tail, side, value, scale * sum_a, scale * sum_b, 0, 0, 0);
+}
+
 static double gpumc__beta_binomial_variance(double n, double a, double b)
 { return n * (a / (a + b)) * (b / (a + b)) * ((a + b + n) / (a + b + 1)); }
 static gpumc__count gpumc__beta_binomial_count(double n, double a, double b)
 {
     const double variance = gpumc__beta_binomial_variance(n, a, b);
-    GPUMC__RETURN(gpumc__count, n, -1, a, b, 0, 0, n, n * (a / (a + b)), variance);
+    GPUMC__RETURN(gpumc__count, gpumc__beta_binomial_tail, n, 0, a, b, 0, 0, n, n * (a / (a + b)), variance);
 }
 static int gpumc__is_beta_binomial(double n, double a, double b)
 { return gpumc__is_trials(n) && gpumc__are_positive(a, b) && a + b <= DBL_MAX; }
@@ -5063,7 +5071,7 @@ GPUMC__MEMBERS(beta_binomial, 3, (n, a, b), gpumc__is_beta_binomial(n, a, b),
                gpumc__beta_binomial_variance(n, a, b))
 
 static gpumc__count gpumc__poisson_count(double lambda, double log_lambda)
-{ GPUMC__RETURN(gpumc__count, 0, 0, lambda, 0, log_lambda, 0, GPUMC_INF, lambda, lambda); }
+{ GPUMC__RETURN(gpumc__count, gpumc__by_gamma, 0, 0, lambda, 0, log_lambda, 0, GPUMC_INF, lambda, lambda); }
 GPUMC__CDF_CALL(COUNT_1, poisson, y, lambda)
 {
     const gpumc__tail tail = gpumc__count_tail(gpumc__poisson_count(lambda, gpumc__log(lambda)), y, side);
@@ -5091,8 +5099,8 @@ GPUMC__MEMBERS(poisson_log, 1, (eta), eta == eta,
 static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double phi)
 {
     const double logit = gpumc__log(phi) - log_mu;
-    GPUMC__RETURN(gpumc__count, phi, 0, 1 / (1 + mu / phi), 1 / (1 + phi / mu), -gpumc__log1p_exp(-logit),
-                  -gpumc__log1p_exp(logit), GPUMC_INF, mu, mu + mu * (mu / phi));
+    GPUMC__RETURN(gpumc__count, gpumc__by_beta, phi, 0, 1 / (1 + mu / phi), 1 / (1 + phi / mu),
+                  -gpumc__log1p_exp(-logit), -gpumc__log1p_exp(logit), GPUMC_INF, mu, mu + mu * (mu / phi));
 }
 static double gpumc__neg_binomial_cdf(double side, double y, double mu, double log_mu, double phi,
                                       double *dlog_mu, double *dphi)
