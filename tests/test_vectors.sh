@@ -84,13 +84,19 @@ compiled() {
         return
     fi
     check "$1 $2: the implementation" \
-        $1 -std=c99 $2 -DGPUMC_IMPLEMENTATION -x c -c "$3" -o "$scratch/products.o"
+        $1 -std=c99 $2 $warnings -DGPUMC_IMPLEMENTATION -x c -c "$3" -o "$scratch/products.o"
 }
+
+# Without its pragma clang says which loops it does not vectorise; both see what may be overrun.
+warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3'
+sed 's/ _Pragma("clang diagnostic ignored [^)]*)//' ../gpumc.h >"$scratch/told.h"
 for compiler in gcc clang; do
     have $compiler || { skip "no $compiler"; continue; }
     check "$compiler -O2: packed code" vectorises $compiler -O2
     check_fails "$compiler: a row that calls libm must be noticed" accepts_broken $compiler -O2
-    compiled $compiler -O2 ../gpumc.h
+    header=../gpumc.h
+    [ $compiler = gcc ] || header=$scratch/told.h
+    compiled $compiler -O2 "$header"
     check "$compiler -O2: packed products" multiplies
     check "$compiler -O2: packed copies" copies
 done
@@ -99,6 +105,7 @@ have clang && check_fails 'clang -O0: scalar code must be noticed' vectorises cl
 
 if [ -n "${LONG:-}" ] && have gcc && have clang; then
     sed 's/"tree-vectorize"/"no-tree-vectorize"/' ../gpumc.h >"$scratch/gpumc.h"
+    warnings=
     compiled gcc -O2 "$scratch/gpumc.h"
     check_fails 'gcc: scalar copies must be noticed' copies
     compiled clang -O0 ../gpumc.h
