@@ -1312,8 +1312,26 @@ static void test_held(void)
            n_wrong, n_silent, n_held);
 }
 
+/* Trees draw again what paths drew very slowly, not what is short by a little or in several modes. */
+static void test_slow_draws(void)
+{
+    static const struct { gpumc_warning_code code; double value; int again; } cases[] = {
+        { GPUMC_W_RHAT, 1.04, 0 }, { GPUMC_W_RHAT, 1.06, 1 }, { GPUMC_W_RHAT, 1.5, 0 },
+        { GPUMC_W_ESS, 150, 0 },   { GPUMC_W_ESS, 90, 1 },    { GPUMC_W_HELD, 0, 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gpumc_warning w = { .code = cases[i].code, .value = cases[i].value };
+        gpumc_fit fit = { .n_chains = 4, .n_draws = 1000, .warnings = &w, .n_warnings = 1,
+                          .sampler = GPUMC_SAMPLER_MAMS };
+        gpumc__run run = { .fit = &fit, .n_iterations = { 1000, 200 } };
+        CHECK((gpumc__calls_for_trees(&run) != NULL) == cases[i].again, "warning %d, value %g",
+              (int)cases[i].code, cases[i].value);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    test_slow_draws();
     test_kick();
     test_flow();
     test_reference();
