@@ -1,8 +1,8 @@
 #!/bin/sh
 # The C tests once more under the address and undefined-behaviour sanitizers, the threaded run under the
-# thread sanitizer, and failures (with make long threads too) under clang's memory sanitizer. Programs that sample for long are
-# left out, and parts that do by QUICK; those that take minutes here come with `make long`. So do the
-# sanitizers of gcc where clang has them too: gcc takes five times as long to compile for them.
+# thread sanitizer, and failures (with make long threads too) under clang's memory sanitizer. Programs that
+# sample for long are left out, and parts that do by QUICK; those that take minutes here come with `make long`.
+# So do the sanitizers of gcc where clang has them too: gcc takes five times as long to compile for them.
 . ./check.sh
 CC=${CC:-cc}
 heavy='test_posteriordb test_sbc test_targets'

@@ -72,7 +72,8 @@ cd "$scratch" || exit 1
 example="$tests/../examples/eight_schools.c"
 check 'eight schools for Windows' $cross -O1 "$example" -o eight_schools.exe -lm -pthread
 check 'eight schools for Linux' built build/eight_schools
-check 'eight schools here' sh -c "$tests/build/eight_schools csv=linux output=linux.zarr summary=linux.summary >linux.txt"
+check 'eight schools here' sh -c "$tests/build/eight_schools csv=linux output=linux.zarr \
+                                 summary=linux.summary >linux.txt"
 check 'eight schools there' sh -c 'wine eight_schools.exe csv=windows output=windows.zarr \
                                    summary=windows.summary >windows.txt'
 for file in .txt .summary _1.csv _4.csv .zarr/posterior/theta/0.0.0 .zarr/posterior/.zattrs; do
