@@ -5,7 +5,7 @@ set -u
 passed=0 failed=0 skipped=0
 scratch=$(mktemp -d) || exit 1
 : >"$scratch/complaints"
-trap 'rm -rf "$scratch"' EXIT
+trap 'rm -rf "$scratch" 2>/dev/null' EXIT                # nothing may follow the closing line
 trap 'exit 1' HUP INT TERM
 
 check() {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh one NAME SECONDS PROGRAM   runs a test; shows its closing line and time, and its output where it
-# failed run.sh total NAME...              adds up the closing lines; exits with 1 if anything failed
+# run.sh one NAME SECONDS PROGRAM   runs a test; shows its closing line and time, and its output where it failed
+# run.sh total NAME...              shows what failed once more and adds up the closing lines; exits with 1 then
 #
 # A closing line is `N passed, N failed`, perhaps with `, N skipped`. A test that ends without one, or by a
 # signal, or after SECONDS, or with a status that belies the line, counts as one failure more.
@@ -37,6 +37,7 @@ one() {
 total() {
     for name; do
         [ -f build/"$name".result ] || echo "$name was not built" >&2
+        grep -qs ' 0 failed' build/"$name".result || cat build/"$name".report >&2 2>/dev/null
         cat build/"$name".result 2>/dev/null || echo '0 passed, 1 failed'
     done | awk '{ passed += $1; failed += $3; skipped += $5 }
         END { printf "%d passed, %d failed", passed, failed

@@ -4,8 +4,8 @@
 . ./check.sh
 CC=${CC:-cc}
 PYTHON=${PYTHON:-python3}
-readers=build/readers2/bin/python                     # of test_readers.sh, once that has run
-"$PYTHON" -c 'import cmdstanpy' 2>/dev/null || [ ! -x $readers ] || PYTHON=$readers
+readers=build/readers2                                # of test_readers.sh, once that has made it
+"$PYTHON" -c 'import cmdstanpy' 2>/dev/null || [ ! -e $readers/pins ] || PYTHON=$readers/bin/python
 if ! "$PYTHON" -c 'import cmdstanpy' 2>/dev/null; then
     skip "no cmdstanpy for $PYTHON"
     finish

@@ -51,7 +51,7 @@ stop_cluster() {
         [ -f "$scratch/$name.pid" ] && kill "$(cat "$scratch/$name.pid")" 2>/dev/null
     done
     sleep 1
-    rm -rf "$scratch"
+    rm -rf "$scratch" 2>/dev/null
 }
 trap stop_cluster EXIT
 munged --force --key-file="$scratch/key" --socket="$scratch/munge.socket" --pid-file="$scratch/munged.pid" \
