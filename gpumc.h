@@ -152,13 +152,15 @@
      Where the draws of HMC or MAMS diverged, show chains that were held at a point, hardly entered a lump of
      the posterior or mixed very slowly (R-hat above 1.05 or ESS below 100; 500 draws and more), or the
      density has mass far from all of them, NUTS draws all of it again, unless an on_draw has seen the draws;
-     so does NUTS itself, in shorter steps, where up to 3 % of its draws diverged. Warnings are those of the
-     last draws. Noise of single runs falls, but runs that look well are kept, and paths seldom enter what is
-     narrow: where the scale of data nears 0 the last percents of its tail may be missing, and with them a
-     tenth of its sd; and so may a lump apart, or the long tail, as Student's, of one of very many values.
-     Where that counts, ask for NUTS and a target_accept of 0.99. fit.sampler and the summary say what was
-     chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where memory counts use
-     thin. A smoother or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
+     so does NUTS itself, in shorter steps, where up to 3 % of its draws diverged. Draws that only fall short
+     a little (R-hat up to 1.05, ESS from 25 a chain, no other warning, up to 32 gradients a draw) go on to
+     twice or four times as many, of which one in two or four is kept. Warnings are of the last draws. Noise
+     of single runs falls, but runs that look well are kept, and paths seldom enter what is narrow: where the
+     scale of data nears 0 the last percents of its tail may be missing, and with them a tenth of its sd; and
+     so may a lump apart, or the long tail, as Student's, of one of very many values. Where that counts, ask
+     for NUTS and a target_accept of 0.99. fit.sampler and the summary say what was chosen and why;
+     options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where memory counts use thin. A smoother
+     or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk, ess_tail (how many
@@ -19187,7 +19189,6 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
         : (int)fmin(facts[GPUMC__FACT_CHAINS], INT32_MAX);
     o->num_samples = (int)fmin((double)f->n_draws, INT32_MAX);
     o->max_treedepth = (int)fmin(facts[GPUMC__FACT_DEPTH], GPUMC__MAX_DEPTH);
-    o->thin = (int)fmin(facts[GPUMC__FACT_THIN], 1 << 20);
     o->target_accept = facts[GPUMC__FACT_TARGET];
     o->first_chain_id = (uint32_t)facts[GPUMC__FACT_FIRST];
     o->seed = (uint64_t)facts[GPUMC__FACT_SEED] << 32 | (uint64_t)facts[GPUMC__FACT_SEED + 1];
@@ -19196,6 +19197,7 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
         f->warmup_seconds = fmax(f->warmup_seconds, facts[GPUMC__FACT_WARMUP_SECONDS]);
         f->sampling_seconds = fmax(f->sampling_seconds, facts[GPUMC__FACT_SECONDS]);
         f->n_divergent += (size_t)facts[GPUMC__FACT_DIVERGENT];
+        o->thin = (int)fmin(fmax(o->thin, facts[GPUMC__FACT_THIN]), 1 << 20);
     }
 }
 
@@ -20437,6 +20439,7 @@ typedef struct gpumc__unseen {
 typedef struct gpumc__run {
     size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
     int warmup, again;                       /* again: by trees, see gpumc__sample_again */
+    int doubled;                             /* how often gpumc__sample_on has gone on */
     double anew;                             /* not 0: the log share of mass that called gpumc__sample_anew */
     gpumc__unseen unseen;                    /* what paths had not seen, which trees are to have */
     const gpumc_model *model;                /* above is what checkpoints carry at once */
@@ -20595,7 +20598,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 15    /* to be raised when what is carried, or what it means, changes */
+#define GPUMC__CHECKPOINT_FORMAT 16    /* to be raised when what is carried, or what it means, changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -20775,11 +20778,12 @@ static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sa
                                          gpumc_error *error)
 {
     const int raised = saved->target_accept == gpumc__target_again(o->target_accept);      /* by the run */
+    const int doubled = saved->thin == 2 * o->thin || saved->thin == 4 * o->thin;          /* likewise */
 #define GPUMC__SAME(name) { #name, (double)o->name, (double)saved->name }
 #define GPUMC__SAME_FLAG(name) { #name, o->name ? 1. : 0., saved->name ? 1. : 0. }
     const struct { const char *name; double given, saved; } pairs[] = {
-        GPUMC__SAME(num_chains), GPUMC__SAME(num_warmup), GPUMC__SAME(num_samples), GPUMC__SAME(thin),
-        GPUMC__SAME(step_size), GPUMC__SAME(path_length),
+        GPUMC__SAME(num_chains), GPUMC__SAME(num_warmup), GPUMC__SAME(num_samples),
+        { "thin", doubled ? 0 : o->thin, saved->thin }, GPUMC__SAME(step_size), GPUMC__SAME(path_length),
         { "target_accept", raised ? 0 : o->target_accept, saved->target_accept },
         GPUMC__SAME(max_treedepth), GPUMC__SAME(metric), GPUMC__SAME(sampler), GPUMC__SAME(init_radius),
         GPUMC__SAME(seed), { "seed modulo 2^32", (double)(uint32_t)o->seed, (double)(uint32_t)saved->seed },
@@ -22956,6 +22960,14 @@ static void gpumc__start_anew(gpumc__run *r)
     }
 }
 
+/* Draws that are to be made anew are as many as were asked for. */
+static void gpumc__draw_fewer(gpumc__run *r)
+{
+    r->options->thin >>= r->doubled;
+    r->n_iterations[0] >>= r->doubled;
+    r->doubled = 0;
+}
+
 /* Warm-up is done again from where the draws have come to, and so are they: what was learned in next to no
    mass is no metric for the rest. Returns 0 when stopped before the end. */
 static int gpumc__sample_anew(gpumc__run *r, double share)
@@ -22970,6 +22982,7 @@ static int gpumc__sample_anew(gpumc__run *r, double share)
     for (size_t c = 0; c < r->n_chains; c++) r->chains[c].divergences = 0;
     r->anew = share;
     r->again = 0;
+    gpumc__draw_fewer(r);
     r->n_iterations[1] = f->n_warmup = (size_t)r->options->num_warmup;
     gpumc__phase(r, 1);
     if (!gpumc__warm_up(r)) return 0;
@@ -23010,6 +23023,7 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
         gpumc__adapt_again(a, r->machines, GPUMC__AGAIN_WARMUP, finding);
         r->options->target_accept = a->options.target_accept;
         r->again = 1;
+        gpumc__draw_fewer(r);
         gpumc__phase(r, 1);
         for (size_t c = 0; c < r->n_chains; c++) r->chains[c].divergences = 0;
     }
@@ -23020,6 +23034,47 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
         r->fit->warmup_seconds = gpumc__seconds() - r->begin;
         gpumc__phase(r, 0);
     }
+    return gpumc__advance(r, r->n_iterations[0]);
+}
+
+/* Whether draws fall short by no more than four times as many mend, and these are not dear. */
+static int gpumc__calls_for_more(const gpumc__run *r)
+{
+    const gpumc_fit *f = r->fit;
+    const double made = (double)r->n_iterations[0] * (double)f->n_chains;
+    int falls_short = 0;
+    if (r->doubled == 2 || f->n_draws < 500 || f->options.sampler != GPUMC_SAMPLER_AUTO || f->options.on_draw
+        || r->n_iterations[0] > 1000000000 || (double)f->sampling_gradients > 32 * made) return 0;
+    for (size_t i = 0; i < f->n_warnings; i++) {
+        const gpumc_warning *w = &f->warnings[i];
+        const int mends = w->code == GPUMC_W_ESS ? w->value >= 25 * (double)f->n_chains
+                                                 : w->code == GPUMC_W_RHAT && w->value <= 1.05;
+        if (!mends && !w->note && w->code != GPUMC_W_NOT_MIXED) return 0;
+        falls_short |= mends;
+    }
+    return falls_short;
+}
+
+/* As many draws again; of all every second is kept. Returns 0 when stopped before the end. */
+static int gpumc__sample_on(gpumc__run *r)
+{
+    const gpumc_fit *f = r->fit;
+    const size_t half = f->n_draws / 2, row = f->n_columns, free_row = f->unconstrained ? f->n_free : 0;
+    gpumc_adapt *a = r->adapt;
+    for (size_t i = 0; i < f->n_chains * half; i++) {
+        const size_t first = i / half * f->draw_capacity, to = first + i % half, from = to + i % half + 1;
+        memcpy(f->draws + to * row, f->draws + from * row, row * sizeof(double));
+        f->stats[to] = f->stats[from];
+        if (free_row) memcpy(f->unconstrained + to * free_row, f->unconstrained + from * free_row,
+                             free_row * sizeof(double));
+    }
+    char *end = strstr(a->reason, "; drew ");
+    if (!end) end = strchr(a->reason, 0);
+    r->options->thin *= 2;
+    r->n_iterations[0] *= 2;
+    r->doubled++;
+    snprintf(end, sizeof a->reason - (size_t)(end - a->reason), "; drew %d times as many, one in %d kept",
+             1 << r->doubled, r->options->thin);
     return gpumc__advance(r, r->n_iterations[0]);
 }
 
@@ -23057,9 +23112,10 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     while ((whole = gpumc__look_back(r, finished)) && finished) {
         const double share = gpumc__fell_short(r);
         const char *finding = gpumc__calls_for_trees(r);
-        if (!(share < 0) && !finding) break;
+        if (!(share < 0) && !finding && !gpumc__calls_for_more(r)) break;
         if (gpumc__stops(r) && !p->path) break;      /* all draws are made; nobody could go on with others */
-        finished = share < 0 ? gpumc__sample_anew(r, share) : gpumc__sample_again(r, finding);
+        finished = share < 0 ? gpumc__sample_anew(r, share)
+            : finding ? gpumc__sample_again(r, finding) : gpumc__sample_on(r);
     }
     if (!whole)
         gpumc__fail(error, GPUMC_OK, "memory ran out while the warnings were collected: they are incomplete");

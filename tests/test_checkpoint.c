@@ -556,6 +556,41 @@ static void check_raised_target(void)
     remove_files();
 }
 
+/* Two modes between which chains change now and then: draws fall short by a little and go on, also where a stop came
+   in between; the thinning that was asked for goes on with it, another not. */
+static double near_modes(const double *x, double *grad, void *data)
+{
+    (void)data;
+    count_point(x[0]);
+    grad[0] += 2.2 * tanh(2.2 * x[0]) - x[0];
+    return -0.5 * x[0] * x[0] + log(cosh(2.2 * x[0]));
+}
+static int stop_beyond(const gpumc_progress *p, void *asked) { return p->total > *(size_t *)asked; }
+static void check_going_on(void)
+{
+    const gpumc_param x = { .name = "x" };
+    const gpumc_model m = { .params = &x, .n_params = 1, .log_density = near_modes };
+    size_t asked = 200 + 2 * 600;
+    gpumc_sample_options o = { .seed = 1, .thin = 2, .num_samples = 600, .save_unconstrained = 1 };
+    gpumc_fit fit;
+    check_pieces("draws that go on", &m, o, 2000, 1);
+    o.progress = stop_beyond;
+    o.progress_user = &asked;
+    o.checkpoint = path;
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_STOPPED && fit.resumable && fit.options.thin == 4, "%s", fit.message);
+    CHECK(fit.n_draws >= 300 && fit.n_draws < 330, "%d draws", (int)fit.n_draws);
+    gpumc_free(&fit);
+    o.progress = NULL;
+    o.thin = 3;
+    CHECK(gpumc_resume(&m, &o, path, &fit) == GPUMC_ERROR_ARGUMENT && strstr(fit.message, "thin is 3 here"), "%s",
+          fit.message);
+    o.thin = 2;
+    CHECK(gpumc_resume(&m, &o, path, &fit) == GPUMC_OK && fit.options.thin == 4 && fit.n_draws == 600, "%s",
+          fit.message);
+    gpumc_free(&fit);
+    remove_files();
+}
+
 /* A guide knows of places where the density is 0, and chains may stand there when all is saved. */
 static double half_density(const double *x, double *g, void *data)
 {
@@ -1112,6 +1147,7 @@ int main(void)
         check_again();
     }
     check_raised_target();
+    check_going_on();
     check_guide();
     check_options();
     check_callbacks();

@@ -1312,20 +1312,32 @@ static void test_held(void)
            n_wrong, n_silent, n_held);
 }
 
-/* Trees draw again what paths drew very slowly, not what is short by a little or in several modes. */
+/* Trees draw again what paths drew very slowly; what is short by a little goes on, if that is not dear and nobody
+   asked for a sampler; several modes are left alone. */
 static void test_slow_draws(void)
 {
-    static const struct { gpumc_warning_code code; double value; int again; } cases[] = {
-        { GPUMC_W_RHAT, 1.04, 0 }, { GPUMC_W_RHAT, 1.06, 1 }, { GPUMC_W_RHAT, 1.5, 0 },
-        { GPUMC_W_ESS, 150, 0 },   { GPUMC_W_ESS, 90, 1 },    { GPUMC_W_HELD, 0, 1 },
+    static const struct { gpumc_warning_code code; double value; int again, more; } cases[] = {
+        { GPUMC_W_RHAT, 1.04, 0, 1 }, { GPUMC_W_RHAT, 1.06, 1, 0 }, { GPUMC_W_RHAT, 1.5, 0, 0 },
+        { GPUMC_W_ESS, 150, 0, 1 },   { GPUMC_W_ESS, 90, 1, 0 },    { GPUMC_W_HELD, 0, 1, 0 },
+        { GPUMC_W_METRIC, 20, 0, 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        gpumc_warning w = { .code = cases[i].code, .value = cases[i].value };
-        gpumc_fit fit = { .n_chains = 4, .n_draws = 1000, .warnings = &w, .n_warnings = 1,
-                          .sampler = GPUMC_SAMPLER_MAMS };
+        gpumc_warning w[] = { { .code = cases[i].code, .value = cases[i].value }, { .code = GPUMC_W_DIVERGENT } };
+        gpumc_fit fit = { .n_chains = 4, .n_draws = 1000, .warnings = w, .n_warnings = 1,
+                          .sampler = GPUMC_SAMPLER_MAMS, .sampling_gradients = 20000 };
         gpumc__run run = { .fit = &fit, .n_iterations = { 1000, 200 } };
         CHECK((gpumc__calls_for_trees(&run) != NULL) == cases[i].again, "warning %d, value %g",
               (int)cases[i].code, cases[i].value);
+        CHECK(gpumc__calls_for_more(&run) == cases[i].more, "warning %d, value %g", (int)cases[i].code,
+              cases[i].value);
+        fit.n_warnings = 2;
+        CHECK(!gpumc__calls_for_more(&run), "warning %d, with divergences", (int)cases[i].code);
+        fit.n_warnings = 1;
+        fit.sampling_gradients = 200000;
+        CHECK(!gpumc__calls_for_more(&run), "warning %d, 50 gradients a draw", (int)cases[i].code);
+        fit.sampling_gradients = 20000;
+        fit.options.sampler = GPUMC_SAMPLER_MAMS;
+        CHECK(!gpumc__calls_for_more(&run), "warning %d, sampler asked for", (int)cases[i].code);
     }
 }
 

@@ -550,6 +550,41 @@ static const gpumc_warning *warning_of(const gpumc_fit *fit, gpumc_warning_code 
     return NULL;
 }
 
+/* Two modes between which chains change now and then: draws fall short of the ESS by a little, so that the run goes
+   on, and has the draws of one that was thinned from the start; unless an on_draw sees them. */
+static double near_modes(const double *x, double *g, void *data)
+{
+    const double t = tanh(2.2 * x[0]);
+    (void)data;
+    g[0] += 2.2 * t - x[0];
+    return -0.5 * x[0] * x[0] + log(cosh(2.2 * x[0]));
+}
+static int sees_draw(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats, void *user)
+{ return (void)chain, (void)draw, (void)values, (void)stats, (void)user, 0; }
+static void check_going_on(void)
+{
+    const gpumc_param x = { .name = "x" };
+    const gpumc_model m = { .params = &x, .n_params = 1, .log_density = near_modes };
+    gpumc_sample_options o = { .seed = 1, .save_unconstrained = 1 };
+    gpumc_fit on, thinned, shown;
+    CHECK(gpumc_sample(&m, &o, &on) == GPUMC_OK && on.n_draws == 1000 && on.n_warnings == 0, "%s", on.message);
+    const int thin = on.options.thin;
+    CHECK((thin == 2 || thin == 4) && strstr(on.sampler_reason, thin == 2 ? "; drew 2 times as many, one in 2 kept"
+                                             : "; drew 4 times as many, one in 4 kept"), "%s", on.sampler_reason);
+    o.thin = thin;
+    CHECK(gpumc_sample(&m, &o, &thinned) == GPUMC_OK && thinned.options.thin == thin, "%s", thinned.message);
+    CHECK(memcmp(on.draws, thinned.draws, 4000 * sizeof(double)) == 0, "other draws");
+    CHECK(memcmp(on.stats, thinned.stats, 4000 * sizeof *on.stats) == 0, "other statistics");
+    CHECK(memcmp(on.unconstrained, on.draws, 4000 * sizeof(double)) == 0, "other free values");
+    o.thin = 0;
+    o.on_draw = sees_draw;
+    CHECK(gpumc_sample(&m, &o, &shown) == GPUMC_OK && shown.options.thin == 1 && warning_of(&shown, GPUMC_W_ESS),
+          "an on_draw has seen the draws, and they change");
+    gpumc_free(&on);
+    gpumc_free(&thinned);
+    gpumc_free(&shown);
+}
+
 /* A chain in a lesser mode is moved to the others, and the fit warns of it, or notes it where the mode has next
    to nothing; where that is forbidden it says that the chains have not mixed. With one mode it says neither. */
 static void check_modes(void)
@@ -1978,6 +2013,7 @@ int main(void)
     check_generated();
     check_by_kinds();
     check_thinning();
+    check_going_on();
     check_warmup_kept();
     check_draw_callback();
     check_progress();
