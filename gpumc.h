@@ -21647,12 +21647,14 @@ static void gpumc__finish_fit(gpumc__run *r)
    What a run that has ended is warned of. Draws tell only of what they have met: where they are doubted, and
    beyond them, the density is asked. Read first: gpumc__look_back at the end. */
 
-/* The last warning goes before all others: it may be why there are others. */
-static void gpumc__say_first(gpumc_fit *f)
+/* The last warning, once warned of, goes before all others: it may be why there are others. */
+static gpumc_status gpumc__say_first(gpumc_fit *f, gpumc_status warned)
 {
+    if (warned != GPUMC_OK) return warned;
     const gpumc_warning last = f->warnings[f->n_warnings - 1];
     memmove(f->warnings + 1, f->warnings, (f->n_warnings - 1) * sizeof last);
     f->warnings[0] = last;
+    return GPUMC_OK;
 }
 
 /* Whether the log density of the logarithm of a positive value rises on average over draws below `from`. */
@@ -21797,12 +21799,9 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r, int finished)
         wrong = "far beyond the draws the log density does not fall, so that its mass has no end";
     if (!wrong) return GPUMC_OK;
     gpumc_column_name(f, loose, name, sizeof name);
-    if (gpumc__warn(f, GPUMC_W_IMPROPER, 0, (double)loose, "nothing seems to hold %s: %s. Give it a prior, "
-                    "a narrower one, or leave it out; until then no draw of anything means much", name, wrong)
-        != GPUMC_OK)
-        return GPUMC_ERROR_MEMORY;
-    gpumc__say_first(f);
-    return GPUMC_OK;
+    return gpumc__say_first(f, gpumc__warn(
+        f, GPUMC_W_IMPROPER, 0, (double)loose, "nothing seems to hold %s: %s. Give it a prior, a narrower "
+        "one, or leave it out; until then no draw of anything means much", name, wrong));
 }
 
 /* ---- where the density jumps ----------------------------------------------------------------------
@@ -21908,11 +21907,10 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
         at = fabs(at) < 1e-9 * gpumc_summarise(f, cause).sd ? 0 : at;
         snprintf(where, sizeof where, "as %s passes %.6g", name, at);
     }
-    if (gpumc__warn(f, GPUMC_W_JUMPS, 0, jump, "the log density jumps by %.3g %s, which its gradient does "
-                    "not show: is there an if, a floor or a comparison in it? Sum out what is discrete, or "
-                    "smooth it", fabs(jump), where) != GPUMC_OK) return GPUMC_ERROR_MEMORY;
-    gpumc__say_first(f);
-    return GPUMC_OK;
+    return gpumc__say_first(f, gpumc__warn(
+        f, GPUMC_W_JUMPS, 0, jump, "the log density jumps by %.3g %s, which its gradient does not show: is "
+        "there an if, a floor or a comparison in it? Sum out what is discrete, or smooth it", fabs(jump),
+        where));
 }
 
 /* ---- the same density again ---------------------------------------------------------------------- */
@@ -21959,12 +21957,10 @@ static gpumc_status gpumc__warn_of_change(gpumc__run *r)
         most = fmax(most, fabs(lp - then));
     }
     if (changed < 3) return GPUMC_OK;
-    if (gpumc__warn(f, GPUMC_W_CHANGED, 0, changed, "asked again, the log density is another at %.0f of %.0f "
-                    "draws, by up to %.3g: it must depend on x and data alone; is memory written to that "
-                    "several threads share?", changed, (double)(n * f->n_chains), most) != GPUMC_OK)
-        return GPUMC_ERROR_MEMORY;
-    gpumc__say_first(f);
-    return GPUMC_OK;
+    return gpumc__say_first(f, gpumc__warn(
+        f, GPUMC_W_CHANGED, 0, changed, "asked again, the log density is another at %.0f of %.0f draws, by "
+        "up to %.3g: it must depend on x and data alone; is memory written to that several threads share?",
+        changed, (double)(n * f->n_chains), most));
 }
 
 /* The check of the start again, where the draws are: a start may lie where a wrong gradient is nearly 0. */
@@ -21988,12 +21984,10 @@ static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
     }
     gpumc__release(&f->allocator, q);
     if (n_wrong < 2) return GPUMC_OK;
-    if (gpumc__warn(f, GPUMC_W_GRADIENT, 0, n_wrong, "the gradient is wrong at %d of %d draws: by %s it is "
-                    "%.6g where differences give %.6g (free coordinates); look for a sign or a term left "
-                    "out, and mend that before all else", n_wrong, (int)LOOKED_AT, wrong.name, wrong.analytic,
-                    wrong.numeric) != GPUMC_OK) return GPUMC_ERROR_MEMORY;
-    gpumc__say_first(f);
-    return GPUMC_OK;
+    return gpumc__say_first(f, gpumc__warn(
+        f, GPUMC_W_GRADIENT, 0, n_wrong, "the gradient is wrong at %d of %d draws: by %s it is %.6g where "
+        "differences give %.6g (free coordinates); look for a sign or a term left out, and mend that before "
+        "all else", n_wrong, (int)LOOKED_AT, wrong.name, wrong.analytic, wrong.numeric));
 }
 
 /* ---- what no draw has reached -------------------------------------------------------------------- */
