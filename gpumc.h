@@ -20429,12 +20429,10 @@ typedef struct gpumc__checkpoint {
     gpumc_error read, written;               /* what was wrong with the newest file, with the last saving */
 } gpumc__checkpoint;
 
-/* Mass that lines through paths' draws had met beyond all of them: its share, and their reach in columns. */
+/* How far draws reach in a column. Then mass that lines through paths' draws had met beyond all of them. */
+typedef struct gpumc__extent { size_t column; double low, high; } gpumc__extent;
 enum { GPUMC__LINES = 16 };
-typedef struct gpumc__unseen {
-    double share, low[GPUMC__LINES], high[GPUMC__LINES];
-    size_t n, column[GPUMC__LINES];
-} gpumc__unseen;
+typedef struct gpumc__unseen { double share; size_t n; gpumc__extent extents[GPUMC__LINES]; } gpumc__unseen;
 
 typedef struct gpumc__run {
     size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
@@ -21997,25 +21995,32 @@ static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
 enum { GPUMC__RAYS = 4, GPUMC__LINE_DRAWS = 16 };
 typedef struct gpumc__lines {
     gpumc__run *run;
-    size_t n, which[GPUMC__LINES], column[GPUMC__LINES];   /* free coordinates, a column of each */
-    double low[GPUMC__LINES], high[GPUMC__LINES];          /* a quarter of the draws' range beyond */
+    size_t n, which[GPUMC__LINES];                         /* free coordinates */
+    gpumc__extent extents[GPUMC__LINES];                   /* in a column of each */
     double *q, *point, *work, lp;                          /* the draw of the line; scratch */
     int beyond;                                            /* whether the point is where no draw is */
     int swung, slow;                                       /* HMC's draws; lines whose density falls slowly */
     uint64_t calls;                                        /* of the density */
 } gpumc__lines;
 
-/* The draws' range of a column and a quarter of it on both sides. */
-static void gpumc__reach_of(const gpumc_fit *f, size_t column, const gpumc__placed *p, double *low,
-                            double *high)
+/* The draws' range of a column, one of block p, and a quarter of it on both sides. */
+static gpumc__extent gpumc__extent_of(const gpumc_fit *f, size_t column, const gpumc__placed *p)
 {
     const gpumc_series s = gpumc_fit_series(f, column);
     double least = GPUMC_INF, most = -GPUMC_INF;
     for (size_t c = 0; c < s.n_chains; c++)
         for (size_t d = 0; d < s.n_draws; d++)
             gpumc__include(&least, &most, s.x[c * s.chain_stride + d * s.draw_stride]);
-    *low = p->param->kind == GPUMC_POSITIVE ? least / 2 : least - 0.25 * (most - least);
-    *high = most + 0.25 * (most - least);
+    const double quarter = 0.25 * (most - least);
+    GPUMC__RETURN(gpumc__extent, column, p->param->kind == GPUMC_POSITIVE ? least / 2 : least - quarter,
+                  most + quarter);
+}
+/* Whether a point, by its natural values, is beyond the reach of any. */
+static int gpumc__is_beyond(const gpumc__extent *of, size_t n, const double *x)
+{
+    for (size_t k = 0; k < n; k++)
+        if (x[of[k].column] < of[k].low || x[of[k].column] > of[k].high) return 1;
+    return 0;
 }
 static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
 {
@@ -22032,11 +22037,8 @@ static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
             if (turn >= n) continue;
             const size_t i = turn * p->free_size / n;
             all->which[all->n] = p->free_at + i;
-            all->column[all->n++] = p->at + i;
+            all->extents[all->n++] = gpumc__extent_of(r->fit, p->at + i, p);
         }
-    for (size_t k = 0; k < all->n; k++)
-        gpumc__reach_of(r->fit, all->column[k], &l->parts[gpumc__part_of(l, all->which[k])], &all->low[k],
-                        &all->high[k]);
 }
 
 /* Log density of line k less its draw's: u sds of a coordinate on, or on a ray e^u times as far out. */
@@ -22049,9 +22051,7 @@ static double gpumc__line_at(gpumc__lines *all, size_t k, double u)
     if (!ray) all->point[all->which[k]] += u * sqrt(gpumc__metric_variance(m, all->which[k]));
     const double lp = gpumc_model_eval(all->run->layout, all->point, all->q + m->dim, all->work);
     all->calls++;
-    all->beyond = 0;
-    for (size_t j = ray ? 0 : k; j < (ray ? all->n : k + 1); j++)
-        all->beyond |= all->work[all->column[j]] < all->low[j] || all->work[all->column[j]] > all->high[j];
+    all->beyond = gpumc__is_beyond(&all->extents[ray ? 0 : k], ray ? all->n : 1, all->work);
     return gpumc__is_finite(lp) ? lp - all->lp + (ray ? u * (double)m->dim : 0) : -GPUMC_INF;
 }
 
@@ -22114,8 +22114,8 @@ typedef enum gpumc__image_map {
 typedef struct gpumc__image { gpumc__image_map map; size_t first, second, element; } gpumc__image;
 typedef struct gpumc__mirror {
     const gpumc__run *run;
-    size_t n, column[GPUMC__WATCHED];                      /* what tells whether a point is where draws are */
-    double low[GPUMC__WATCHED], high[GPUMC__WATCHED];
+    size_t n;
+    gpumc__extent extents[GPUMC__WATCHED];                 /* what tells whether a point is where draws are */
     double *x, *g, lp[GPUMC__LINE_DRAWS + 1];              /* of the draws of all turns, NaN: not asked yet */
 } gpumc__mirror;
 
@@ -22152,9 +22152,7 @@ static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, co
         if (image->map == GPUMC__SWAP ? p == first
             : image->map == GPUMC__SWAP_ALL && p->size == first->size && gpumc__can_swap(p))
             gpumc__exchange(&x[p->at + image->element], &x[p->at + image->element + 1]);
-    for (size_t k = 0; k < m->n; k++)
-        if (x[m->column[k]] < m->low[k] || x[m->column[k]] > m->high[k]) return 1;
-    return 0;
+    return gpumc__is_beyond(m->extents, m->n, x);
 }
 
 /* p(image) / p(draw) at the draw of that turn, 0 where draws are, too. */
@@ -22252,16 +22250,13 @@ static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
     gpumc_fit *f = r->fit;
     const gpumc_layout *l = r->layout;
     double *work = r->chains[0].work;
-    gpumc__mirror m = { r, 0, { 0 }, { 0 }, { 0 }, work, work + l->n_natural, { 0 } };
+    gpumc__mirror m = { r, 0, { { 0, 0, 0 } }, work, work + l->n_natural, { 0 } };
     gpumc__image images[GPUMC__IMAGES], found = { GPUMC__TURN, 0, 0, 0 };
     double most = 0.01;
     char what[140], number[GPUMC__CELL];
     for (size_t i = 0; i <= GPUMC__EXCHANGED; i++)
-        for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && m.n < GPUMC__WATCHED; p++) {
-            if (i >= p->size) continue;
-            gpumc__reach_of(f, p->at + i, p, &m.low[m.n], &m.high[m.n]);
-            m.column[m.n++] = p->at + i;
-        }
+        for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && m.n < GPUMC__WATCHED; p++)
+            if (i < p->size) m.extents[m.n++] = gpumc__extent_of(f, p->at + i, p);
     for (size_t turn = 0; turn <= GPUMC__LINE_DRAWS; turn++) m.lp[turn] = GPUMC_NAN;
     const size_t n = gpumc__list_images(l, images);
     for (size_t k = 0; k < n; k++) {
@@ -22587,14 +22582,10 @@ static gpumc_status gpumc__look_elsewhere(gpumc__run *r)
 static double gpumc__share_seen(const gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;
-    const gpumc__unseen *u = &r->unseen;
     double n = 0;
     for (size_t k = 0; k < f->n_chains * f->n_draws; k++) {
         const double *x = f->draws + (k % f->n_chains * f->draw_capacity + k / f->n_chains) * f->n_columns;
-        int beyond = 0;
-        for (size_t j = 0; j < u->n; j++)
-            beyond |= x[u->column[j]] < u->low[j] || x[u->column[j]] > u->high[j];
-        n += beyond;
+        n += gpumc__is_beyond(r->unseen.extents, r->unseen.n, x);
     }
     return n / (double)(f->n_chains * f->n_draws);
 }
@@ -22622,7 +22613,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     }
     f->sampling_gradients += all.calls;
     if (found == GPUMC__NONE && r->unseen.share > 0 && gpumc__share_seen(r) < 0.4 * r->unseen.share) {
-        gpumc_column_name(f, r->unseen.column[0], name, sizeof name);
+        gpumc_column_name(f, r->unseen.extents->column, name, sizeof name);
         return gpumc__warn(f, GPUMC_W_UNSEEN, 0, r->unseen.share, "HMC had no draws where about %s %% of the "
                            "mass is, far from all of them %s%s; trees drew again and have too few there: "
                            "estimates lack it; more chains, from other seeds or init, may find it",
@@ -22632,25 +22623,21 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     if (!r->again && found != GPUMC__NONE) {
         r->unseen.share = most;
         r->unseen.n = found < all.n ? 1 : all.n;
-        for (size_t k = 0; k < r->unseen.n; k++) {
-            const size_t line = found < all.n ? found : k;
-            r->unseen.low[k] = all.low[line];
-            r->unseen.high[k] = all.high[line];
-            r->unseen.column[k] = all.column[line];
-        }
+        for (size_t k = 0; k < r->unseen.n; k++)
+            r->unseen.extents[k] = all.extents[found < all.n ? found : k];
     }
     if (tail != GPUMC__NONE) {
-        gpumc_column_name(f, all.column[tail], name, sizeof name);
-        if (gpumc__warn(f, GPUMC_W_HELD, 0, (double)all.column[tail], "the density falls ever more slowly "
-                        "along %s: of such a tail HMC has too few draws, or too many; compare with the "
-                        "sampler NUTS", name) != GPUMC_OK) return GPUMC_ERROR_MEMORY;
+        gpumc_column_name(f, all.extents[tail].column, name, sizeof name);
+        if (gpumc__warn(f, GPUMC_W_HELD, 0, (double)all.extents[tail].column, "the density falls ever "
+                        "more slowly along %s: of such a tail HMC has too few draws, or too many; compare "
+                        "with the sampler NUTS", name) != GPUMC_OK) return GPUMC_ERROR_MEMORY;
     }
     if (found == GPUMC__NONE) {
         const gpumc_status status = gpumc__warn_of_mirror(r);
         const int apart = gpumc__has_warning(f, GPUMC_W_RHAT);
         return r->elsewhere || apart || status != GPUMC_OK ? status : gpumc__look_elsewhere(r);
     }
-    gpumc_column_name(f, all.column[found % all.n], name, sizeof name);
+    gpumc_column_name(f, all.extents[found % all.n].column, name, sizeof name);
     return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is, far from "
                        "all of them %s%s: estimates lack it; %s may find it",
                        gpumc__significant(100 * most, 1, number),
