@@ -21645,6 +21645,9 @@ static void gpumc__finish_fit(gpumc__run *r)
    What a run that has ended is warned of. Draws tell only of what they have met: where they are doubted, and
    beyond them, the density is asked. Read first: gpumc__look_back at the end. */
 
+static const double *gpumc__draw_at(const gpumc_fit *f, size_t chain, size_t draw)
+{ return f->draws + (chain * f->draw_capacity + draw) * f->n_columns; }
+
 /* The last warning, once warned of, goes before all others: it may be why there are others. */
 static gpumc_status gpumc__say_first(gpumc_fit *f, gpumc_status warned)
 {
@@ -21661,8 +21664,7 @@ static int gpumc__falls_to_0(const gpumc__run *r, size_t i, double from)
     const gpumc_fit *f = r->fit;
     gpumc__tally slope = { 0, 0, 0 };
     for (size_t k = 0; k < f->n_chains * f->n_draws && slope.n < 100; k++) {
-        const size_t place = k % f->n_chains * f->draw_capacity + k / f->n_chains;
-        const double *x = f->draws + place * f->n_columns;
+        const double *x = gpumc__draw_at(f, k % f->n_chains, k / f->n_chains);
         double *g = r->adapt->model_work;
         if (!(x[i] < from)) continue;
         gpumc__density(r->layout, 0, x, g);
@@ -21754,7 +21756,7 @@ static size_t gpumc__endless(const gpumc__run *r)
     const gpumc_fit *f = r->fit;
     double *x = r->chains[0].work, *g = x + l->n_natural;
     for (size_t c = 0; c < f->n_chains; c += c + 1 < f->n_chains ? f->n_chains - 1 : 1) {
-        const double *draw = f->draws + (c * f->draw_capacity + f->n_draws / 2) * f->n_columns;
+        const double *draw = gpumc__draw_at(f, c, f->n_draws / 2);
         const double lp = gpumc__density(l, 0, draw, g);
         size_t n = 0;
         r->fit->sampling_gradients++;
@@ -21784,8 +21786,7 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r, int finished)
         gpumc__to_natural(l, gpumc_nuts_draw(r->machines[c]), x, x);
         gpumc__density(l, 0, x, g);
         for (size_t k = 0; k < 5 && f->draws && f->n_draws > 4; k++) {       /* kinks have zeros, too */
-            const size_t draw = c * f->draw_capacity + k * f->n_draws / 5;
-            gpumc__density(l, 0, f->draws + draw * f->n_columns, others);
+            gpumc__density(l, 0, gpumc__draw_at(f, c, k * f->n_draws / 5), others);
             for (size_t i = 0; i < l->n_natural; i++) g[i] = g[i] == 0 && others[i] != 0 ? DBL_MIN : g[i];
         }
     }
@@ -21832,12 +21833,12 @@ static int gpumc__way_along(const gpumc__way *w, size_t k, size_t n_ways)
     const gpumc_fit *f = w->run->fit;
     const gpumc_layout *l = w->run->layout;
     const size_t n_columns = f->n_params_columns, column = n_ways > n_columns ? k : k * n_columns / n_ways;
-    const size_t first = k * f->n_draws / n_ways, row = f->n_columns;
-    const double *least = f->draws + (k % f->n_chains * f->draw_capacity + first) * row;
-    const double *most = f->draws + ((k + 1) % f->n_chains * f->draw_capacity + f->n_draws - 1 - first) * row;
+    const size_t first = k * f->n_draws / n_ways;
+    const double *least = gpumc__draw_at(f, k % f->n_chains, first);
+    const double *most = gpumc__draw_at(f, (k + 1) % f->n_chains, f->n_draws - 1 - first);
     for (size_t c = 0; c < f->n_chains && column < n_columns; c++)
         for (size_t i = 0; i < f->n_draws; i++) {
-            const double *draw = f->draws + (c * f->draw_capacity + i) * row;
+            const double *draw = gpumc__draw_at(f, c, i);
             least = draw[column] < least[column] ? draw : least;
             most = draw[column] > most[column] ? draw : most;
         }
@@ -21973,8 +21974,7 @@ static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
     int n_wrong = 0;
     if (!q) return GPUMC_ERROR_MEMORY;
     for (size_t k = 0; k < LOOKED_AT; k++) {
-        const size_t place = k % f->n_chains * f->draw_capacity + (2 * k + 1) * f->n_draws / (2 * LOOKED_AT);
-        const double *draw = f->draws + place * f->n_columns;
+        const double *draw = gpumc__draw_at(f, k % f->n_chains, (2 * k + 1) * f->n_draws / (2 * LOOKED_AT));
         if (gpumc_model_unconstrain(r->layout, draw, q, r->chains[0].work, NULL) != GPUMC_OK
             || gpumc__is_rounded(r, draw, q) || gpumc__is_coarse(r, draw)) continue;
         gpumc__check_gradient_at(r->layout, q, q + r->layout->n_free, r->team, &seen, &error);
@@ -22159,8 +22159,7 @@ static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, co
 static double gpumc__image_ratio(gpumc__mirror *m, const gpumc__image *image, size_t turn)
 {
     gpumc_fit *f = m->run->fit;
-    const size_t place = turn % f->n_chains * f->draw_capacity + turn * 37 % f->n_draws;
-    const double *draw = f->draws + place * f->n_columns;
+    const double *draw = gpumc__draw_at(f, turn % f->n_chains, turn * 37 % f->n_draws);
     if (!gpumc__map_draw(m, image, draw)) return 0;
     const double there = gpumc__density(m->run->layout, 0, m->x, m->g);
     f->sampling_gradients++;
@@ -22584,7 +22583,7 @@ static double gpumc__share_seen(const gpumc__run *r)
     const gpumc_fit *f = r->fit;
     double n = 0;
     for (size_t k = 0; k < f->n_chains * f->n_draws; k++) {
-        const double *x = f->draws + (k % f->n_chains * f->draw_capacity + k / f->n_chains) * f->n_columns;
+        const double *x = gpumc__draw_at(f, k % f->n_chains, k / f->n_chains);
         n += gpumc__is_beyond(r->unseen.extents, r->unseen.n, x);
     }
     return n / (double)(f->n_chains * f->n_draws);
@@ -22790,9 +22789,8 @@ static gpumc_status gpumc__judge_draws(gpumc__run *r)
     size_t stay = 0;
     for (size_t c = 0; c < f->n_chains; c++)
         for (size_t i = 0, was = 0, is; i < f->n_draws && tails; i++, was = is) {
-            const size_t place = c * f->draw_capacity + i;
-            is = f->stats[place].fisher_residual > limit;
-            if (is && !was && stay++ % every == 0) tails = gpumc__in_tail(r, f->draws + place * f->n_columns);
+            is = f->stats[c * f->draw_capacity + i].fisher_residual > limit;
+            if (is && !was && stay++ % every == 0) tails = gpumc__in_tail(r, gpumc__draw_at(f, c, i));
         }
     if (!tails) return GPUMC_OK;
     f->n_warnings = before;
@@ -22875,7 +22873,7 @@ static double gpumc__mass_from(gpumc__run *r, size_t chain, size_t first)
     double lp[20];
     size_t draws[20], n = 0;
     for (size_t k = 0; k < 20 && n < a->capacity; k++) {
-        const double *row = f->draws + (chain * f->draw_capacity + first + k) * f->n_columns;
+        const double *row = gpumc__draw_at(f, chain, first + k);
         double *q = a->q + n * a->dim;
         if (gpumc_model_unconstrain(r->layout, row, q, a->model_work, NULL) != GPUMC_OK) continue;
         lp[n] = gpumc_model_eval(r->layout, q, a->g + n * a->dim, a->model_work);
@@ -22928,14 +22926,13 @@ static void gpumc__start_anew(gpumc__run *r)
         const int lags = a->masses[c] < least && gpumc__is_finite(a->masses[c]);
         const gpumc__restart restart = { r->n_iterations[1], c, best, a->levels[c], a->levels[best],
                                          a->masses[c] - a->masses[best], witnesses };
-        const size_t chain = f->draw_capacity * f->n_columns;
-        const double *from = f->draws + (lags ? best : c) * chain, *own = f->draws + c * chain;
         size_t draw = f->n_draws - 1;
-        if (lags) memcpy(gpumc__adapt_leaves(a, &restart), own + draw * f->n_columns,
-                         r->layout->n_natural * sizeof *own);
+        if (lags) memcpy(gpumc__adapt_leaves(a, &restart), gpumc__draw_at(f, c, draw),
+                         r->layout->n_natural * sizeof *f->draws);
         draw -= lags ? c * share : 0;
-        while (gpumc_model_unconstrain(r->layout, from + draw * f->n_columns, a->moments, a->model_work, NULL)
-               != GPUMC_OK && draw > 0) draw--;                      /* a value may have come to its bound */
+        while (gpumc_model_unconstrain(r->layout, gpumc__draw_at(f, lags ? best : c, draw), a->moments,
+                                       a->model_work, NULL) != GPUMC_OK && draw > 0)
+            draw--;                                                  /* a value may have come to its bound */
         gpumc_nuts_set_path(r->machines[c], GPUMC_SAMPLER_NUTS, 0, 0);
         gpumc__begin_at(r, c, a->moments);
     }
