@@ -21999,8 +21999,7 @@ typedef struct gpumc__lines {
     gpumc__extent extents[GPUMC__LINES];                   /* in a column of each */
     double *q, *point, *work, lp;                          /* the draw of the line; scratch */
     int beyond;                                            /* whether the point is where no draw is */
-    int swung, slow;                                       /* HMC's draws; lines whose density falls slowly */
-    uint64_t calls;                                        /* of the density */
+    int slow;                                              /* lines whose density falls slowly */
 } gpumc__lines;
 
 /* The draws' range of a column, one of block p, and a quarter of it on both sides. */
@@ -22027,7 +22026,6 @@ static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
     const gpumc_layout *l = r->layout;
     memset(all, 0, sizeof *all);
     all->run = r;
-    all->swung = gpumc__has_swung(r->fit);
     all->q = r->chains[0].nuts->scratch;
     all->point = r->chains[0].nuts->x;
     all->work = r->chains[0].work;
@@ -22050,7 +22048,7 @@ static double gpumc__line_at(gpumc__lines *all, size_t k, double u)
     for (size_t i = 0; i < m->dim; i++) all->point[i] = all->q[i] + stretch * (all->q[i] - m->mean[i]);
     if (!ray) all->point[all->which[k]] += u * sqrt(gpumc__metric_variance(m, all->which[k]));
     const double lp = gpumc_model_eval(all->run->layout, all->point, all->q + m->dim, all->work);
-    all->calls++;
+    all->run->fit->sampling_gradients++;
     all->beyond = gpumc__is_beyond(&all->extents[ray ? 0 : k], ray ? all->n : 1, all->work);
     return gpumc__is_finite(lp) ? lp - all->lp + (ray ? u * (double)m->dim : 0) : -GPUMC_INF;
 }
@@ -22089,7 +22087,8 @@ static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
             mass = 0.4 * (ray ? 1 : reach) * gpumc__exp(fmin(mass, 700));
             nothing = mass > 1e-4 ? 0 : nothing + 1;
             outside += all->beyond ? mass : 0;
-            if (step == 0 && mass > 1e-4 && all->swung && !ray) slow |= gpumc__line_slows(all, k, side, at);
+            if (step == 0 && mass > 1e-4 && gpumc__has_swung(f) && !ray)
+                slow |= gpumc__line_slows(all, k, side, at);
         }
     }
     all->slow += slow;
@@ -22610,7 +22609,6 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
         if (mean > most) { found = k; most = mean; }
         if (4 * all.slow > 3 * GPUMC__LINE_DRAWS) tail = k;
     }
-    f->sampling_gradients += all.calls;
     if (found == GPUMC__NONE && r->unseen.share > 0 && gpumc__share_seen(r) < 0.4 * r->unseen.share) {
         gpumc_column_name(f, r->unseen.extents->column, name, sizeof name);
         return gpumc__warn(f, GPUMC_W_UNSEEN, 0, r->unseen.share, "HMC had no draws where about %s %% of the "
