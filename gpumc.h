@@ -21575,8 +21575,8 @@ static int gpumc__warm_up(gpumc__run *r)
         if (more) gpumc_adapt_update(a, r->machines);
         gpumc__start_metric(r, more);
         if (!more) gpumc__adapt_skip(a, r->machines);
+        gpumc__phase(r, 1);
     }
-    if (!r->checkpoint->from.reading) gpumc__phase(r, 1);
     while (more && gpumc__advance(r, a->iteration + 1)) more = gpumc_adapt_update(a, r->machines);
     const size_t goal = f->n_warmup = r->n_iterations[1] = a->iteration;
     for (size_t c = 1; f->warmup_draws && c < r->n_chains; c++) {  /* stopped early: close the gaps */
@@ -22960,7 +22960,6 @@ static int gpumc__sample_anew(gpumc__run *r, double share)
     r->again = 0;
     gpumc__draw_fewer(r);
     r->n_iterations[1] = f->n_warmup = (size_t)r->options->num_warmup;
-    gpumc__phase(r, 1);
     if (!gpumc__warm_up(r)) return 0;
     gpumc__phase(r, 0);
     return gpumc__advance(r, r->n_iterations[0]);
