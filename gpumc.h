@@ -21913,13 +21913,14 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
 }
 
 /* ---- the same density again ---------------------------------------------------------------------- */
-/* Whether the coordinates q of a draw are known by its values no better than roughly, as next to a bound. */
-static int gpumc__is_rounded(gpumc__run *r, const double *draw, const double *q)
+/* The coordinates q of a draw; returns whether its values tell them but roughly, as next to a bound. */
+static int gpumc__is_rounded(gpumc__run *r, const double *draw, double *q)
 {
     const gpumc_layout *l = r->layout;
-    double *x = r->adapt->model_work, *nearly = r->chains[0].nuts->x;
+    double *x = r->adapt->model_work, *nearly = r->chains[0].nuts->x, *work = r->chains[0].work;
     for (size_t i = 0; i < l->n_natural; i++) x[i] = draw[i] * (1 - 1e-13);
-    if (gpumc_model_unconstrain(l, x, nearly, r->chains[0].work, NULL) != GPUMC_OK) return 1;
+    if (gpumc_model_unconstrain(l, draw, q, work, NULL) != GPUMC_OK
+        || gpumc_model_unconstrain(l, x, nearly, work, NULL) != GPUMC_OK) return 1;
     for (size_t i = 0; i < l->n_free; i++) if (fabs(nearly[i] - q[i]) > 1e-6 * (1 + fabs(q[i]))) return 1;
     return 0;
 }
@@ -21945,7 +21946,6 @@ static gpumc_status gpumc__warn_of_change(gpumc__run *r)
         const size_t place = k % f->n_chains * f->draw_capacity + k / f->n_chains * f->n_draws / n;
         const double *draw = f->draws + place * f->n_columns, then = f->stats[place].lp;
         double doubt = 1e-6 * (1 + fabs(then));
-        if (gpumc_model_unconstrain(l, draw, q, work, NULL) != GPUMC_OK) continue;
         if (gpumc__is_rounded(r, draw, q)) continue;
         double lp = gpumc_model_eval(l, q, grad, work);
         for (size_t i = 0; i < l->n_free; i++) doubt += 1e-12 * fabs(q[i] * grad[i]);
@@ -21975,8 +21975,7 @@ static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
     if (!q) return GPUMC_ERROR_MEMORY;
     for (size_t k = 0; k < LOOKED_AT; k++) {
         const double *draw = gpumc__draw_at(f, k % f->n_chains, (2 * k + 1) * f->n_draws / (2 * LOOKED_AT));
-        if (gpumc_model_unconstrain(r->layout, draw, q, r->chains[0].work, NULL) != GPUMC_OK
-            || gpumc__is_rounded(r, draw, q) || gpumc__is_coarse(r, draw)) continue;
+        if (gpumc__is_rounded(r, draw, q) || gpumc__is_coarse(r, draw)) continue;
         gpumc__check_gradient_at(r->layout, q, q + r->layout->n_free, r->team, &seen, &error);
         if (seen.n_failed > 0) { wrong = seen; n_wrong++; }
     }
