@@ -22178,12 +22178,6 @@ static size_t gpumc__add_image(gpumc__image *images, size_t n, int condition, gp
     return n + 1;
 }
 
-/* Whether two blocks may change places. */
-static int gpumc__is_like(const gpumc__placed *p, const gpumc__placed *q)
-{
-    return gpumc__can_swap(p) && p->size == q->size && p->param->kind == q->param->kind
-        && p->param->lower == q->param->lower && p->param->upper == q->param->upper;
-}
 /* How many blocks may exchange elements as this one; 0 where an earlier one stands for all. */
 static int gpumc__count_like(const gpumc_layout *l, const gpumc__placed *p)
 {
@@ -22207,8 +22201,10 @@ static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
         for (size_t b = a + 1; b < n_blocks; b++) {
             const gpumc__placed *p = &l->parts[a], *q = &l->parts[b];
             const int turn = gpumc__can_turn(p) && gpumc__can_turn(q);
+            const int swap = gpumc__can_swap(p) && p->size == q->size && p->param->kind == q->param->kind
+                && p->param->lower == q->param->lower && p->param->upper == q->param->upper;
             n = gpumc__add_image(images, n, turn, GPUMC__TURN_BLOCKS, a, b, 0);
-            n = gpumc__add_image(images, n, gpumc__is_like(p, q), GPUMC__SWAP_BLOCKS, a, b, 0);
+            n = gpumc__add_image(images, n, swap, GPUMC__SWAP_BLOCKS, a, b, 0);
         }
     for (size_t i = 0; i < GPUMC__EXCHANGED; i++)
         for (size_t a = 0; a < n_blocks; a++) {
