@@ -15119,13 +15119,6 @@ static gpumc__shape gpumc__score_choice(const gpumc_adapt *a, size_t i, int few,
     return of_heavy < least && heavy.typical > 0 ? heavy : none;
 }
 
-static int gpumc__are_few_scales(const gpumc_layout *l, const gpumc__placed *p)
-{
-    int scales = 0;
-    for (size_t i = 0; i < l->n_parts; i++) scales |= l->parts[i].linked && l->parts[i].link.scale == p->at;
-    return scales && p->free_size <= 20;
-}
-
 /* Chooses the maps of distances; returns 1 when one changed. */
 static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
@@ -15134,7 +15127,10 @@ static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
     int changed = 0;
     for (size_t i = 0; l && i < l->n_parts; i++) {
         const gpumc__placed *p = &l->parts[i];
-        const int learned = !p->linked && p->param->typical == 0, few = gpumc__are_few_scales(l, p);
+        const int learned = !p->linked && p->param->typical == 0;
+        int few = 0;
+        for (const gpumc__placed *by = l->parts; by < l->parts + l->n_parts && p->free_size <= 20; by++)
+            few |= by->linked && by->link.scale == p->at;
         for (size_t j = p->free_at; j < p->free_at + p->free_size; j++) {
             const int has = learned && gpumc__is_distance(&p->constraint, j - p->free_at);
             const int odds = p->param->kind == GPUMC_INTERVAL;
