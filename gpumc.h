@@ -20692,22 +20692,6 @@ static void gpumc__carry_chain(gpumc__carrier *k, gpumc__run *r, size_t c)
     gpumc__carry_rows(k, f->unconstrained, f->n_free * sizeof(double), at, n);
 }
 
-static void gpumc__carry_bundle(gpumc__carrier *k, gpumc_layout *l, gpumc__bundle *j)
-{
-    gpumc__carry(k, &j->K, sizeof j->K);
-    gpumc__carry(k, &j->noise, sizeof j->noise);
-    gpumc__carry(k, j->J, gpumc__triangle(0, j->most) * j->n * sizeof *j->J);
-    gpumc__carry(k, j->b, j->most * j->n * sizeof *j->b);
-    gpumc__carry(k, j->slopes, j->n_shared * j->most * j->n * sizeof *j->slopes);
-    for (size_t i = 0; i < l->n_parts; i++) {
-        gpumc__link *link = &l->parts[i].link;
-        if (link->bundle != j) continue;
-        gpumc__carry(k, &link->seat, sizeof link->seat);
-        if (link->seat < j->most) j->members[link->seat] = link;
-    }
-    if (k->reading) gpumc__bundle_settle(l, j);
-}
-
 static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
 {
     gpumc__carry(k, l->notches, l->n_free);
@@ -20716,7 +20700,6 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
     if (l->leader) gpumc__carry(k, l->evidence, 2 * l->n_natural * sizeof *l->evidence);
     gpumc__carry(k, l->shared, sizeof l->shared);
     gpumc__carry(k, l->slopes, l->n_shared * l->n_natural * sizeof *l->slopes);
-    for (gpumc__bundle *j = l->bundles; j < l->bundles + l->n_bundles; j++) gpumc__carry_bundle(k, l, j);
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *link = &l->parts[i].link;
         if (!l->parts[i].linked) continue;
@@ -20724,7 +20707,17 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
         gpumc__carry(k, &link->anchored, sizeof link->anchored);
         gpumc__carry(k, &link->most, sizeof link->most);
         gpumc__carry(k, &link->noise, sizeof link->noise);
+        gpumc__carry(k, &link->seat, sizeof link->seat);
+        if (link->bundle && link->seat < link->bundle->most) link->bundle->members[link->seat] = link;
         if (k->reading) gpumc__link_settle(link);
+    }
+    for (gpumc__bundle *j = l->bundles; j < l->bundles + l->n_bundles; j++) {
+        gpumc__carry(k, &j->K, sizeof j->K);
+        gpumc__carry(k, &j->noise, sizeof j->noise);
+        gpumc__carry(k, j->J, gpumc__triangle(0, j->most) * j->n * sizeof *j->J);
+        gpumc__carry(k, j->b, j->most * j->n * sizeof *j->b);
+        gpumc__carry(k, j->slopes, j->n_shared * j->most * j->n * sizeof *j->slopes);
+        if (k->reading) gpumc__bundle_settle(l, j);
     }
 }
 
