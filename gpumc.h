@@ -21509,6 +21509,7 @@ static void gpumc__phase(gpumc__run *r, int warmup)
     for (size_t c = 0; c < r->n_chains; c++) {
         r->chains[c].done = gpumc__first_done(r);
         r->chains[c].leapfrogs = 0;
+        r->chains[c].divergences = 0;
         r->chains[c].progress.iteration = r->chains[c].done
             + (warmup ? 0 : r->n_iterations[1] + (r->again ? GPUMC__AGAIN_WARMUP : 0));
     }
@@ -22939,7 +22940,6 @@ static int gpumc__sample_anew(gpumc__run *r, double share)
     gpumc__begin_adapt(r, r->adapt, old.model_work, NULL);
     r->adapt->n_restarts = old.n_restarts;
     memcpy(r->adapt->restarts, old.restarts, sizeof old.restarts);
-    for (size_t c = 0; c < r->n_chains; c++) r->chains[c].divergences = 0;
     r->anew = share;
     r->again = 0;
     gpumc__draw_fewer(r);
@@ -22984,7 +22984,6 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
         r->again = 1;
         gpumc__draw_fewer(r);
         gpumc__phase(r, 1);
-        for (size_t c = 0; c < r->n_chains; c++) r->chains[c].divergences = 0;
     }
     if (r->warmup) {
         while (more && gpumc__advance(r, a->iteration + 1)) more = gpumc_adapt_update(a, r->machines);
