@@ -5418,14 +5418,14 @@ GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *v
 /* Counts of independent Poisson laws of mean n p_k, given their sum. */
 GPUMC_API double gpumc_multinomial_lpmf(const double *y, const double *p, size_t K, double *dp)
 {
-    const double n = gpumc__sum(y, K);
-    double value = n * (gpumc__sum(p, K) - 1) - (n > 0 ? gpumc__poisson_log_mass(n, n) : 0);
+    const double n = gpumc__sum(y, K), all = n > 0 ? gpumc__poisson_log_mass(n, n) : 0;
+    double value = n * (gpumc__sum(p, K) - 1) - all;
     if (n != n || !gpumc__is_simplex(p, K)) return GPUMC_NAN;
     for (size_t k = 0; k < K; k++) {
         value += gpumc__poisson_log_mass(y[k], n * p[k]);
         gpumc__add_at(dp, k, gpumc__times_log(y[k], 1 / p[k]));
     }
-    return value;
+    return all > -GPUMC_INF ? value : -GPUMC_INF;                        /* n is no count, so not all y are */
 }
 GPUMC_API void gpumc_multinomial_rng(gpumc_rng *rng, double n, const double *p, size_t K, double *y)
 {
