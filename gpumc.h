@@ -7581,7 +7581,7 @@ static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
     if (!b.name)
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s %.0f has no name; set .name",
                            is_param ? "parameter" : "output", (double)(is_param ? i : i - m->n_params)) < 0;
-    return GPUMC__WRONG(!gpumc__name_is_valid(b.name), "names are letters, digits and _, start "
+    return GPUMC__WRONG(!gpumc__name_is_valid(b.name), "names are up to 200 letters, digits and _, start "
                         "with a letter, do not end in __, and are not chain, draw, sample or pred_id")
         || GPUMC__WRONG(twin < i, "the name stands twice; letter case does not tell blocks apart")
         || GPUMC__WRONG(!b.n_dims != !b.dims, "n_dims is %.0f and dims is %s; give both or none",

@@ -158,6 +158,9 @@ static const double infinite_init[2] = { 0, INFINITY }, outside_init[1] = { -1 }
 
 static void check_names_and_sizes(void)
 {
+    char wide[202] = { 0 };
+    memset(wide, 'a', sizeof wide - 1);
+    REFUSE_PARAMS(WORDS("aaa", "up to 200 letters"), { .name = wide });
     REFUSE_PARAMS(WORDS("parameter 1", "no name", ".name"), { .name = "a" }, { .size = 3 });
     REFUSE_PARAMS(WORDS("\"\"", "letter"), { .name = "" });
     REFUSE_PARAMS(WORDS("\"2a\"", "start with a letter"), { .name = "2a" });
