@@ -144,13 +144,13 @@
      of a hierarchy, and up to 64 directions that these get wrong. At its end the sampler is chosen:
        HMC    where gradients are within a fifth of those of a normal, or three tenths if that lasts (with
               fewer than 8 parameters a twentieth), as with many data or many groups. It moves exactly as that
-              normal would and corrects for what differs: one or two gradients a draw, in any dimension.
-       MAMS   elsewhere: the Metropolis-adjusted microcanonical sampler, up to 5 gradients; or HMC with random
+              normal would and corrects for what differs: one or two gradients a draw, seldom up to six.
+       MAMS   elsewhere: the Metropolis-adjusted microcanonical sampler, 2 to 20 gradients; or HMC with random
               lengths in small models whose scales move far.
        NUTS   for one or two parameters not so nearly normal, up to 7 with a long tail, and where warm-up saw
-              slow energies, divergences or long trees, as it says when a region is missed: 7 to 15 gradients.
+              slow energies, divergences or long trees, as it says when a region is missed: 3 to 30 gradients.
      Where the draws of HMC or MAMS diverged, show chains that were held at a point, hardly entered a lump of
-     the posterior or mixed very slowly (R-hat above 1.05 or ESS below 100; 500 draws and more), or the
+     the posterior or mixed very slowly (R-hat 1.05 to 1.4 or ESS below 100; 500 draws and more), or the
      density has mass far from all of them, NUTS draws all of it again, unless an on_draw has seen the draws;
      so does NUTS itself, in shorter steps, where up to 3 % of its draws diverged. Draws that only fall short
      a little (R-hat up to 1.05, ESS from 25 a chain, no other warning, up to 32 gradients a draw) go on to
@@ -2364,7 +2364,7 @@ typedef struct gpumc_rows_data {
     gpumc_isa isa;                     /* AUTO: see gpumc_isa_resolve */
     const double *const *nodes;        /* GPUMC_CELLS: node columns of n_nodes values each */
     size_t n_nodes;
-    const gpumc_allocator *allocator;  /* for the time of these two calls: 30 bytes a row; NULL: malloc */
+    const gpumc_allocator *allocator;  /* for these two calls: up to 30 bytes a row; NULL: malloc */
 } gpumc_rows_data;
 
 /* The rows sorted and laid out in caller's memory of gpumc_rows_bytes, which keeps nothing of data but the
@@ -2562,7 +2562,7 @@ GPUMC_API gpumc_prior_family gpumc_prior_lkj_corr_cholesky;  /* a: eta; for GPUM
 
 /* What of a prior lies beyond the bounds of its block is cut off, and the rest normalised. */
 typedef struct gpumc_prior {
-    const char *name;                     /* of a block, or of one value, counted from 1: "sd[2]" */
+    const char *name;         /* of a block, or of one value, counted from 1, row after row: "sd[2]" */
     gpumc_prior_family *family;
     double a, b, c;                       /* its parameters, in the order of the density's */
 } gpumc_prior;
@@ -2690,7 +2690,7 @@ typedef struct gpumc_draw_stats {
 typedef struct gpumc_nuts gpumc_nuts;
 GPUMC_API size_t gpumc_nuts_bytes(size_t dim, int max_treedepth);
 /* chain: global number, keys the random numbers with seed; q: start point, copied. metric must stay;
-   step_size 0 searches one first. Returns NULL with a text on error. */
+   step_size 0 searches one first, a rough one, for warm-up to begin with. NULL with a text on error. */
 GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, int max_treedepth,
                                       const gpumc_metric *metric, double step_size, uint64_t seed,
                                       uint32_t chain, const double *q, gpumc_error *error);
@@ -2762,7 +2762,7 @@ GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **r
    Chains on threads. */
 typedef struct gpumc_progress {
     size_t chain, n_chains;           /* from 0 */
-    size_t iteration, total;          /* of this chain, warm-up included */
+    size_t iteration, total;          /* of this chain, warm-up included; back where NUTS draws again */
     int warmup;                       /* 1 during warm-up */
     double step_size, mean_leapfrog;  /* gradients a draw so far in this phase */
     size_t divergences;               /* after warm-up */
@@ -2790,7 +2790,7 @@ typedef struct gpumc_sample_options {
     double init_radius;       /* 0: 2; start points uniform on (-r, r) in free coordinates */
     int early_stop, keep_stuck_chains;               /* see gpumc_adapt_options */
     int save_warmup, save_unconstrained, skip_gradient_check;
-    int discard_draws;        /* keep none, no unconstrained ones either: the draw callback sees them */
+    int discard_draws;        /* keep none (save_unconstrained is refused): the draw callback sees them */
     /* Down to here and but for threads, options are part of a checkpoint. */
     int (*progress)(const gpumc_progress *progress, void *user);     /* non-zero stops */
     void *progress_user;
@@ -2840,7 +2840,7 @@ typedef struct gpumc_fit {
     gpumc_draw_stats *stats;              /* [chain][draw] */
     double *unconstrained;     /* [chain][draw][free], on request: by the maps of kinds alone, as lp of the
                                   statistics; elements of hierarchies natural, whatever was learned */
-    size_t *free_blocks;                  /* [block][2]: first free coordinate, number; 0: untransformed */
+    size_t *free_blocks;      /* [block][2]: first free coordinate, number; both 0: as in draws, UNBOUNDED */
     double *warmup_draws;                 /* [chain][iteration][column], on request; outputs are NaN */
     gpumc_draw_stats *warmup_stats;       /* [chain][iteration], on request */
     size_t draw_capacity, n_warmup;       /* n_warmup: iterations done, saved or not */
@@ -2848,7 +2848,7 @@ typedef struct gpumc_fit {
     double step_size, tree_step_size;     /* of the sampler; of NUTS, which files carry */
     gpumc_sampler sampler;                /* that made the draws, and why */
     char sampler_reason[160];
-    double *centring;                     /* share of data in what is known of an element; others 1 */
+    double *centring;         /* share of data in what is known of an element or location; others 1 */
     double *typical, *bend;               /* of every free coordinate; 0: its map is another, is not bent */
     struct gpumc_summary *summaries;      /* of columns, for gpumc_summarise; flags -1: not worked out yet */
     gpumc_warning *warnings;
@@ -3031,8 +3031,8 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
    What options point to must stay until then; those of the run name the stream, closed or not, until another
    is opened with them or you set stream, on_draw, draw_user and discard_draws back.
    With a checkpoint, its name set before, a stream grows as PATH.NUMBER.tmp, the number that of its run. This
-   has at least the draws of the last checkpoint, whatever happens: closing with a fit that is resumable, or
-   failing later, leaves it. Opened with the same options, it goes on in gpumc_resume. */
+   has at least the draws of the last checkpoint, whatever happens: closing with a fit that is resumable (then
+   GPUMC_STOPPED), or failing later, leaves it. Opened with the same options, it goes on in gpumc_resume. */
 typedef struct gpumc_stream gpumc_stream;
 GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *model,
                                           gpumc_sample_options *sampling, const gpumc_store_options *options,
