@@ -443,7 +443,7 @@ typedef struct gpumc_error { gpumc_status status; char text[256]; } gpumc_error;
 GPUMC_API const char *gpumc_status_text(gpumc_status status);
 
 /* =================================================================================== >>api-memory
-   All allocation goes through one pair of functions; both NULL means malloc and free. */
+   All allocation goes through one pair of functions; both NULL, or a call that gets none: malloc and free. */
 typedef struct gpumc_allocator {
     void *(*allocate)(size_t bytes, void *user);
     void (*release)(void *block, void *user);
@@ -2609,7 +2609,7 @@ typedef struct gpumc_hier_rows {
 
 typedef struct gpumc_hier_data {
     const char *name;
-    /* init: of what is sampled; NULL: from priors and rows, by four ways to the bulk, of 60 gradients each */
+    /* init: of what is sampled; NULL: from priors and rows, by four ways of 60 to 100 gradients each */
     const gpumc_param *params;
     size_t n_params;
     const gpumc_prior *priors;
@@ -9219,8 +9219,8 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
         return GPUMC__BAD_ARGUMENT(error, "gpumc_rows: %s", d ? "kind is NULL; point it to a GPUMC_ROW"
                                                               : "data is NULL; describe rows in it");
     if (k->n_columns == 0 || !d->columns || (d->n_columns && d->n_columns != k->n_columns))
-        return GPUMC__BAD_ROWS("the row has %.0f columns, the data %.0f", (double)k->n_columns,
-                               d->columns ? (double)d->n_columns : 0.0);
+        return GPUMC__BAD_ROWS("the row has %.0f columns, the data %.0f; give as many, 1 at least",
+                               (double)k->n_columns, d->columns ? (double)d->n_columns : 0.0);
     if (k->n_group + k->n_shared > GPUMC__MOST_ROW_PARAMS)
         return GPUMC__BAD_ROWS("%.0f parameters, at most %d", (double)(k->n_group + k->n_shared),
                                GPUMC__MOST_ROW_PARAMS);

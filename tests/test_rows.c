@@ -349,13 +349,16 @@ static void check_bad_input(void)
     double memory[8];
     gpumc_error error = { GPUMC_OK, "" };
     gpumc_rows_data d = data_of(&normal, 100, 10), bad = d;
+    gpumc_row_kind bare = normal;
     for (size_t r = 0; r < 100; r++) group[r] = r % 10;
     d.column_names = names;
+    bare.n_columns = 0;
 #define REFUSED(change, text) bad = d; change; refused(&bad, GPUMC_ERROR_ARGUMENT, text)
     refused(NULL, GPUMC_ERROR_ARGUMENT, "data is NULL");
     REFUSED(bad.kind = NULL, "kind is NULL");
     REFUSED(bad.columns = NULL, "1 columns");
     REFUSED(bad.n_columns = 2, "1 columns, the data 2");
+    REFUSED(bad.kind = &bare, "0 columns, the data 0; give as many, 1 at least");
     REFUSED(bad.columns = none, "column \"rt\" is NULL");
     REFUSED(bad.n_groups = 0, "n_groups is 0");
     REFUSED(bad.group = NULL, "group is NULL");
