@@ -151,7 +151,7 @@
               slow energies, divergences or long trees, as it says when a region is missed: 3 to 30 gradients.
      Where the draws of HMC or MAMS diverged, show chains that were held at a point, hardly entered a lump of
      the posterior or mixed very slowly (R-hat 1.05 to 1.4 or ESS below 100; 500 draws and more), or the
-     density has mass far from all of them, NUTS draws all of it again, unless an on_draw has seen the draws;
+     density has mass far from all of them, NUTS draws all of it again, unless an on_draw or stream has them;
      so does NUTS itself, in shorter steps, where up to 3 % of its draws diverged. Draws that only fall short
      a little (R-hat up to 1.05, ESS from 25 a chain, no other warning, up to 32 gradients a draw) go on to
      twice or four times as many, of which one in two or four is kept. Warnings are of the last draws. Noise
@@ -3025,11 +3025,11 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
 /* The same while sampling, with a mebibyte of memory a chain, however many draws: open a stream with the
    options of the run, in which it sets discard_draws and, if there is none, on_draw and draw_user; sample;
    close it with the fit. A write that fails stops the run, and closing says why. An on_draw of your own
-   passes its arguments on to gpumc_stream_draw. Warnings by draws come when the store is merged. Closing with
-   a NULL fit, or one that failed, leaves nothing; draws stay where its error says if the disk took no more.
-   The fit of another run, as far as its shape tells, is an error that leaves the stream open.
-   What options point to must stay until then; those of the run name the stream, closed or not, until another
-   is opened with them or you set stream, on_draw, draw_user and discard_draws back.
+   passes its arguments on to gpumc_stream_draw. Warnings by draws come when the store is merged, those that
+   ask the density (UNSEEN) never. Closing with a NULL fit, or one that failed, leaves nothing; draws stay
+   where its error says if the disk took no more. The fit of another run, as far as its shape tells, is an
+   error that leaves the stream open. What options point to must stay until then; those of the run name the
+   stream, closed or not, until another is opened with them or you set stream and those three back.
    With a checkpoint, its name set before, a stream grows as PATH.NUMBER.tmp, the number that of its run. This
    has at least the draws of the last checkpoint, whatever happens: closing with a fit that is resumable (then
    GPUMC_STOPPED), or failing later, leaves it. Opened with the same options, it goes on in gpumc_resume. */
