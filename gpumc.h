@@ -115,11 +115,11 @@
      then serves all chains that wait in one call: examples/logistic.c. Large sets of rows of a hierarchical
      model go there by themselves (place in gpumc_hier_data).
 
-   OUTPUTS  Generated quantities are blocks too (gpumc_output), filled by the generate callback once a kept
-     draw: predictions (group GPUMC_POSTERIOR_PREDICTIVE), pointwise log likelihood (GPUMC_LOG_LIKELIHOOD:
-     what gpumc_loo_psis works on), anything else (GPUMC_GENERATED). The last are in summaries; predictions
-     are there to be held against data, in a report that is given these. See examples/regression.c.
-     Two models of the same data: gpumc_loo_compare, of what gpumc_loo_psis says of each observation.
+   OUTPUTS  Generated quantities are blocks too (gpumc_output), filled by generate once a kept draw, those
+     that NUTS replaces included: predictions (group GPUMC_POSTERIOR_PREDICTIVE), pointwise log likelihood
+     (GPUMC_LOG_LIKELIHOOD: what gpumc_loo_psis works on), anything else (GPUMC_GENERATED). The last are in
+     summaries; predictions are to be held against data, in a report that is given these. See
+     examples/regression.c. Two models of the same data: gpumc_loo_compare, observation by observation.
 
    REGRESSIONS  with many rows: gpumc_glm holds a design matrix, offset, weights and varying intercepts of any
      grouping factors. gpumc_glm_eval, to be called in a log density, adds log likelihood and gradient in one
@@ -17202,7 +17202,7 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
     const int open = gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator);
     if (open) gpumc__print_table(fit, stream, &s);
     else if (s.flags & GPUMC_FLAG_MEMORY) return GPUMC_ERROR_MEMORY;
-    else if (fit->n_draws > 0) fprintf(stream, "no table: this fit keeps no draws\n");
+    else if (fit->n_draws > 0) fprintf(stream, "no table: this fit keeps no draws and judged none\n");
     gpumc__close_sheet(&s);
     for (size_t i = 0; i < fit->n_warnings; i++)
         fprintf(stream, "%s GPUMC_W_%s: %s\n", fit->warnings[i].note ? "note" : "warning",

@@ -1360,7 +1360,7 @@ static void check_print(void)
 static void check_print_status(void)
 {
     static const struct { gpumc_status status; const char *says, *not; int drawless; } cases[] = {
-        { GPUMC_OK, " s\nstep size", "stopped early", 0 }, { GPUMC_OK, "no table: this fit keeps no", "q50", 1 },
+        { GPUMC_OK, " s\nstep size", "stopped early", 0 }, { GPUMC_OK, "no draws and judged none", "q50", 1 },
         { GPUMC_STOPPED, " s, stopped early\nstep size", "no table", 0 },
         { GPUMC_ERROR_FILE, "a file could not be read or written: no such place\n", "stopped early", 0 } };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
