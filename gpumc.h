@@ -2437,7 +2437,7 @@ typedef struct gpumc_glm_data {
     const gpumc_glm_factor *factors;
     size_t n_factors;
     int single_precision;     /* stores x as float: half the traffic; arithmetic and sums stay double */
-    gpumc_isa isa;            /* AUTO: the best */
+    gpumc_isa isa;            /* AUTO: see gpumc_isa_resolve */
 } gpumc_glm_data;
 
 typedef struct gpumc_glm gpumc_glm;
