@@ -2604,7 +2604,7 @@ typedef struct gpumc_hier_rows {
     /* Simulates one row from its parameters and columns: n_simulated values (0: 1) to y. */
     void (*simulate)(const double *p, const double *x, gpumc_rng *rng, double *y);
     size_t n_simulated;
-    const char *log_lik, *predictive;     /* names of these among the draws; NULL: left out */
+    const char *log_lik, *predictive; /* names among the draws, log_lik with the weights; NULL: left out */
 } gpumc_hier_rows;
 
 typedef struct gpumc_hier_data {
