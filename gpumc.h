@@ -21711,7 +21711,8 @@ static size_t gpumc__elements_to_location(const gpumc_layout *l, size_t i, doubl
 /* Whether the mass has no end where value i of a draw goes on, or a scale towards 0 with its elements, which
    have some -1/2 each of a draw's log density: of a bounded value the log density of its logarithm does not
    fall, of another that of itself by no more than log |x|; or, if that is no number so far out, as of a
-   logarithm whose exponential overflows, not at all nearer. lp: of the draw; x, g: room. */
+   logarithm whose exponential overflows, not at all nearer. What has fallen on the way there has: beyond, it
+   may be rounding alone, of differences of large terms. lp: of the draw; x, g: room. */
 static int gpumc__is_endless(const gpumc__run *r, const gpumc__placed *p, size_t i, double lp,
                              const double *draw, double *x, double *g)
 {
@@ -21719,20 +21720,21 @@ static int gpumc__is_endless(const gpumc__run *r, const gpumc__placed *p, size_t
     const int is_real = q->kind == GPUMC_UNBOUNDED || q->kind == GPUMC_AFFINE;
     const double base = q->kind == GPUMC_LOWER ? q->lower : q->kind == GPUMC_UPPER ? q->upper : 0;
     const double sd = is_real ? gpumc_summarise(r->fit, i).sd : 0;
-    double reach[2] = { is_real ? 1e4 : 40, is_real ? 1e7 : 80 }, least_fall = is_real ? 6.91 : 0.005, at[2];
+    double reach[3] = { is_real ? 1e4 : 40, is_real ? 1e7 : 80, is_real ? 30.0 : 10.0 }, at[3];
+    double least_fall = is_real ? 6.91 : 0.005;
     if (is_real ? !(sd > 0) : draw[i] == base) return 0;
     for (int way = q->kind == GPUMC_UNIT; way < 3; way++) {
         memcpy(x, draw, r->layout->n_natural * sizeof *x);
         const double n = way < 2 || is_real ? 0 : (double)gpumc__elements_to_location(r->layout, i, x);
-        int step = way == 2 && n == 0 ? 3 : 0;
-        for (; step < 2; step++) {
+        int step = way == 2 && n == 0 ? 4 : 0;
+        for (; step < 3; step++) {
             const double by = way ? -reach[step] : reach[step];
             x[i] = is_real ? draw[i] + by * sd : base + (draw[i] - base) * gpumc__exp(by);
             at[step] = gpumc__density(r->layout, 0, x, g) + (is_real ? 0 : by + n * (by - 0.5));
             r->fit->sampling_gradients++;
             if (!(at[step] > lp - GPUMC__PLATEAU && at[step] < GPUMC_INF)) break;
         }
-        if (step == 2 && at[0] - at[1] < least_fall) return 1;
+        if (step == 3 && at[0] - at[1] < least_fall) return 1;
         if (!is_real || step > 0 || at[0] == at[0] || reach[0] < 1e4) continue;
         reach[0] = 30, reach[1] = 300, least_fall = 0.005, way = -1;
     }

@@ -1557,6 +1557,38 @@ static void check_flat_logarithms(void)
     }
 }
 
+/* Noise psi of eight y, whose other part has the sd l, by an identity that is a difference of large terms where psi is
+   small: far below the draws it is rounding alone, and may be huge. Its prior holds psi all the same. */
+static double parts_of_noise(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    (void)data;
+    for (int j = 0; j < 8; j++) {
+        const double y = 1 + 0.1 * j, l = x[j], psi = x[8 + j], w = 1 / (psi * psi), q = 1 + l * l * w;
+        const double v = l * l + psi * psi, slope = (y * y / v - 1) / v;
+        lp += gpumc_lognormal_lpdf(l, 0, 0.5, &g[j], NULL, NULL)
+              + gpumc_lognormal_lpdf(psi, 0, 0.5, &g[8 + j], NULL, NULL)
+              - 0.5 * (log(q / w) + y * y * w - (l * y * w) * (l * y * w) / q);
+        g[j] += slope * l;
+        g[8 + j] += slope * psi;
+    }
+    return lp;
+}
+static void check_rounding_far_out(void)
+{
+    static const gpumc_param two[] = { { .name = "l", .kind = GPUMC_POSITIVE, .size = 8 },
+                                       { .name = "psi", .kind = GPUMC_POSITIVE, .size = 8 } };
+    const gpumc_model m = { .params = two, .n_params = 2, .log_density = parts_of_noise };
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const gpumc_warning *w = warning_of(&fit, GPUMC_W_IMPROPER);
+        CHECK(!w, "seed %d: %s", (int)seed, w ? w->text : "");
+        gpumc_free(&fit);
+    }
+}
+
 /* A lump that the bulk runs into is no tail, though nothing lies between them: HMC's draws do not stand. */
 static double shouldered(const double *x, double *g, void *data)
 {
@@ -2003,6 +2035,7 @@ int main(void)
     check_towards_0();
     check_open_above();
     check_flat_logarithms();
+    check_rounding_far_out();
     check_tenth();
     check_far_start();
     check_uncounted();
