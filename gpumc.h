@@ -22098,7 +22098,8 @@ static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
 enum { GPUMC__IMAGES = 96, GPUMC__EXCHANGED = 8, GPUMC__WATCHED = 64 };
 typedef enum gpumc__image_map {
     GPUMC__TURN, GPUMC__TURN_BLOCKS,       /* another sign, or the same distance from the other bound */
-    GPUMC__SWAP, GPUMC__SWAP_ALL,          /* of an element and the next, in all blocks of that size */
+    GPUMC__SWAP, GPUMC__SWAP_ALL,          /* of an element and the next; of slices, in all blocks that have
+                                              so many (second) along some dimension: columns, too */
     GPUMC__SWAP_BLOCKS
 } gpumc__image_map;
 typedef struct gpumc__image { gpumc__image_map map; size_t first, second, element; } gpumc__image;
@@ -22123,12 +22124,30 @@ static void gpumc__turn(const gpumc__placed *p, double *x)
     *x = (q->kind == GPUMC_INTERVAL ? q->lower + q->upper : q->kind == GPUMC_UNIT ? 1 : 0) - *x;
 }
 static void gpumc__exchange(double *a, double *b) { const double t = *a; *a = *b; *b = t; }
+/* Exchanges slices i and i + 1 along every dimension of n (x NULL: none is). Returns the distance between
+   slices along the first such dimension; 0: there is none. */
+static size_t gpumc__swap_slices(const gpumc__placed *p, size_t n, size_t i, double *x)
+{
+    const gpumc_param *q = p->param;
+    const size_t *dims = q->n_dims > 0 ? q->dims : &p->size;
+    size_t apart = p->size, first = 0;
+    if (q->kind > GPUMC_AFFINE && q->kind != GPUMC_SIMPLEX) return 0;
+    for (size_t d = 0; d < q->n_dims || d == 0; d++) {
+        apart /= dims[d];
+        if (dims[d] != n) continue;
+        if (first == 0) first = apart;
+        for (size_t at = i * apart; x && at < p->size; at += n * apart)
+            for (size_t j = at; j < at + apart; j++) gpumc__exchange(&x[p->at + j], &x[p->at + j + apart]);
+    }
+    return first;
+}
 
 /* The image of a draw in m->x; returns whether it is where no draw is. */
 static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, const double *draw)
 {
     const gpumc_layout *l = m->run->layout;
-    const gpumc__placed *first = &l->parts[image->first], *second = &l->parts[image->second];
+    const int all = image->map == GPUMC__SWAP_ALL;
+    const gpumc__placed *first = &l->parts[image->first], *second = all ? first : &l->parts[image->second];
     double *x = m->x;
     memcpy(x, draw, l->n_natural * sizeof *x);
     if (image->map == GPUMC__TURN) gpumc__turn(first, &x[first->at + image->element]);
@@ -22138,10 +22157,10 @@ static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, co
         gpumc__turn(second, &x[second->at + i]);
     for (size_t i = 0; image->map == GPUMC__SWAP_BLOCKS && i < first->size; i++)
         gpumc__exchange(&x[first->at + i], &x[second->at + i]);
-    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && image->map >= GPUMC__SWAP; p++)
-        if (image->map == GPUMC__SWAP ? p == first
-            : image->map == GPUMC__SWAP_ALL && p->size == first->size && gpumc__can_swap(p))
-            gpumc__exchange(&x[p->at + image->element], &x[p->at + image->element + 1]);
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && all; p++)
+        gpumc__swap_slices(p, image->second, image->element, x);
+    if (image->map == GPUMC__SWAP)
+        gpumc__exchange(&x[first->at + image->element], &x[first->at + image->element + 1]);
     return gpumc__is_beyond(m->extents, m->n, x);
 }
 
@@ -22170,16 +22189,16 @@ static size_t gpumc__add_image(gpumc__image *images, size_t n, int condition, gp
     return n + 1;
 }
 
-/* How many blocks may exchange elements as this one; 0 where an earlier one stands for all. */
-static int gpumc__count_like(const gpumc_layout *l, const gpumc__placed *p)
+/* How many blocks may exchange slices of n as this one; 0 where an earlier one stands for all. */
+static int gpumc__count_like(const gpumc_layout *l, const gpumc__placed *p, size_t n)
 {
-    int n = 0;
+    int count = 0;
     for (const gpumc__placed *q = l->parts; q < l->parts + l->n_parts; q++) {
-        const int is_like = q->size == p->size && gpumc__can_swap(q);
+        const int is_like = gpumc__swap_slices(q, n, 0, NULL) > 0;
         if (is_like && q < p) return 0;
-        n += is_like;
+        count += is_like;
     }
-    return n;
+    return count;
 }
 
 /* The images of a model: of one block, of two, of their elements one by one. */
@@ -22203,7 +22222,11 @@ static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
             const gpumc__placed *p = &l->parts[a];
             const int swap = i + 1 < p->size && gpumc__can_swap(p);
             const int turn = i < p->size && p->size > 1 && gpumc__can_turn(p);
-            n = gpumc__add_image(images, n, swap && gpumc__count_like(l, p) > 1, GPUMC__SWAP_ALL, a, a, i);
+            const size_t n_dims = p->param->n_dims, *dims = n_dims > 0 ? p->param->dims : &p->size;
+            for (size_t d = 0; d < n_dims || d == 0; d++) {
+                const int all = i + 1 < dims[d] && gpumc__count_like(l, p, dims[d]) > (n_dims < 2);
+                n = gpumc__add_image(images, n, all, GPUMC__SWAP_ALL, a, dims[d], i);
+            }
             n = gpumc__add_image(images, n, swap, GPUMC__SWAP, a, a, i);
             n = gpumc__add_image(images, n, turn, GPUMC__TURN, a, a, i);
         }
@@ -22213,20 +22236,22 @@ static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
 static void gpumc__name_image(const gpumc__mirror *m, const gpumc__image *image, char *text, size_t size)
 {
     const gpumc_layout *l = m->run->layout;
-    const gpumc__placed *p = &l->parts[image->first], *q = &l->parts[image->second];
+    const int all = image->map == GPUMC__SWAP_ALL;
+    const gpumc__placed *p = &l->parts[image->first], *q = all ? p : &l->parts[image->second];
     const char *a = p->param->name, *b = q->param->name;
     const char *turned = p->param->kind == GPUMC_UNBOUNDED ? "the sign of" : "the direction of";
+    const size_t apart = all ? gpumc__swap_slices(p, image->second, 0, NULL) : 1;
+    const size_t at = p->at + image->element * apart;
     char one[48], two[48];
-    gpumc_column_name(m->run->fit, p->at + image->element, one, sizeof one);
+    gpumc_column_name(m->run->fit, at, one, sizeof one);
     if (image->map == GPUMC__TURN) snprintf(text, size, "%s %s turned", turned, one);
     else if (image->map == GPUMC__TURN_BLOCKS && p == q) snprintf(text, size, "%s %.40s turned", turned, a);
     else if (image->map == GPUMC__TURN_BLOCKS)
         snprintf(text, size, "%s %.40s and %.40s turned", turned, a, b);
     else if (image->map == GPUMC__SWAP_BLOCKS) snprintf(text, size, "%.40s and %.40s exchanged", a, b);
     else {
-        gpumc_column_name(m->run->fit, p->at + image->element + 1, two, sizeof two);
-        snprintf(text, size, "%s and %s exchanged%s", one, two,
-                 image->map == GPUMC__SWAP_ALL ? ", in like blocks too" : "");
+        gpumc_column_name(m->run->fit, at + apart, two, sizeof two);
+        snprintf(text, size, "%s and %s exchanged%s", one, two, all ? ", in like blocks too" : "");
     }
 }
 

@@ -1074,6 +1074,24 @@ static double loadings(const double *x, double *g, void *data)
     }
     return lp;
 }
+static double two_parts(const double *x, double *g, void *data)
+{
+    static const double known[4][3] = { { 4, 6, 9 }, { 9, 5, 3 }, { 5.5, 5.7, 7.2 }, { 7.5, 5.3, 4.8 } };
+    const double *u = x, *v = x + 8;                                                        /* u v, 4 x 2 and 2 x 3 */
+    double lp = 0;
+    (void)data;
+    for (int i = 8; i < 14; i++) lp += gpumc_lognormal_lpdf(x[i], 1, 1, &g[i], NULL, NULL);
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 3; j++) {
+            const double r = (u[2 * i] * v[j] + u[2 * i + 1] * v[3 + j] - known[i][j]) / 0.1;
+            lp -= 0.5 * r * r;
+            for (int k = 0; k < 2; k++) {
+                g[2 * i + k] -= r * v[3 * k + j] / 0.1;
+                g[8 + 3 * k + j] -= r * u[2 * i + k] / 0.1;
+            }
+        }
+    return lp;
+}
 static double far_from_0(const double *x, double *g, void *data)
 {
     (void)data;
@@ -1088,6 +1106,9 @@ static void check_images(void)
     static const gpumc_param mixed[] = { { .name = "mu", .size = 2 },
                                          { .name = "sigma", .kind = GPUMC_POSITIVE, .size = 2 } };
     static const gpumc_param factor[] = { { .name = "f" }, { .name = "b", .size = 3 } };
+    static const size_t tall[] = { 4, 2 }, flat[] = { 2, 3 };
+    static const gpumc_param parts[] = { { .name = "u", .kind = GPUMC_SIMPLEX, .dims = tall, .n_dims = 2 },
+                                         { .name = "v", .kind = GPUMC_POSITIVE, .dims = flat, .n_dims = 2 } };
     const struct { gpumc_model model; double middle; const char *named; } cases[] = {
         { { .params = v, .n_params = 2, .log_density = square_known }, 0, "with the sign of v turned" },
         { { .params = rates, .n_params = 2, .log_density = sum_and_product }, 2.5, "with a and b exchanged" },
@@ -1096,6 +1117,8 @@ static void check_images(void)
         { { .params = mixed, .n_params = 2, .log_density = labelled }, 0,
           "with mu[1] and mu[2] exchanged, in like blocks too" },
         { { .params = factor, .n_params = 2, .log_density = loadings }, 0, "with the sign of f and b turned" },
+        { { .params = parts, .n_params = 2, .log_density = two_parts }, 0.5,
+          "with u[1,1] and u[1,2] exchanged, in like blocks too" },
         { { .params = &two, .n_params = 1, .log_density = far_from_0 }, -20, NULL },
     };
     const uint64_t seeds = getenv("QUICK") ? 5 : 40;
