@@ -151,16 +151,17 @@
               slow energies, divergences or long trees, as it says when a region is missed: 3 to 30 gradients.
      Where the draws of HMC or MAMS diverged, show chains that were held at a point, hardly entered a lump of
      the posterior or mixed very slowly (R-hat 1.05 to 1.4 or ESS below 100; 500 draws and more), or the
-     density has mass far from all of them, NUTS draws all of it again, unless an on_draw or stream has them;
-     so does NUTS itself, in shorter steps, where up to 3 % of its draws diverged. Draws that only fall short
-     a little (R-hat up to 1.05, ESS from 25 a chain, no other warning, up to 32 gradients a draw) go on to
-     twice or four times as many, of which one in two or four is kept. Warnings are of the last draws. Noise
-     of single runs falls, but runs that look well are kept, and paths seldom enter what is narrow: where the
-     scale of data nears 0 the last percents of its tail may be missing, and with them a tenth of its sd; and
-     so may a lump apart, or the long tail, as Student's, of one of very many values. Where that counts, ask
-     for NUTS and a target_accept of 0.99. fit.sampler and the summary say what was chosen and why;
-     options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where memory counts use thin. A smoother
-     or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
+     density has mass far from all of them, NUTS draws all of it again, in shorter steps after divergences
+     and chains held, unless an on_draw or stream has them; so does NUTS itself where up to 3 % of its draws
+     diverged. Draws that only fall short a little (R-hat up to 1.05, ESS from 25 a chain, no other warning,
+     up to 32 gradients a draw) go on to twice or four times as many, of which one in two or four is kept.
+     Warnings are of the last draws. Noise of single runs falls, but runs that look well are kept, and paths
+     seldom enter what is narrow: where the scale of data nears 0 the last percents of its tail may be
+     missing, and with them a tenth of its sd; and so may a lump apart, or the long tail, as Student's, of
+     one of very many values. Where that counts, ask for NUTS and a target_accept of 0.99. fit.sampler and
+     the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one.
+     Where memory counts use thin. A smoother or cheaper density may lead HMC and MAMS: see guide in
+     gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk, ess_tail (how many
@@ -15511,19 +15512,19 @@ static void gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
 
 static const char *const gpumc__sampler_names[] = { "automatic", "NUTS", "MAMS", "HMC" };
 
-/* What steps are tuned to after divergences: with a quarter of the errors. */
+/* What steps are tuned to where a region is narrow: with a quarter of the errors. */
 static double gpumc__target_again(double target_accept) { return 1 - (1 - target_accept) / 4; }
 
 /* From paths that have failed back to trees, whose steps so many more iterations are to tune, shorter ones
-   after divergences; all else that warm-up has learned stays. */
+   where draws diverged or chains were held; all else that warm-up has learned stays. */
 static void gpumc__adapt_again(gpumc_adapt *a, gpumc_nuts *const *chains, size_t n_iterations,
                                const char *finding)
 {
-    const int diverged = strcmp(finding, "DIVERGENT") == 0;
+    const int narrow = strcmp(finding, "DIVERGENT") == 0 || strcmp(finding, "HELD") == 0;
     snprintf(a->reason, sizeof a->reason, "by %s there was GPUMC_W_%s, so again%s%s",
              gpumc__sampler_names[a->sampler], finding,
-             a->sampler == GPUMC_SAMPLER_NUTS ? "" : " by trees", diverged ? " in shorter steps" : "");
-    if (diverged) a->options.target_accept = gpumc__target_again(a->options.target_accept);
+             a->sampler == GPUMC_SAMPLER_NUTS ? "" : " by trees", narrow ? " in shorter steps" : "");
+    if (narrow) a->options.target_accept = gpumc__target_again(a->options.target_accept);
     gpumc__adapt_trees(a, chains);
     memset(a->trials, 0, a->n_chains * sizeof *a->trials);
     a->final_start = a->iteration;
@@ -20770,7 +20771,8 @@ static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sa
 #define GPUMC__SAME_FLAG(name) { #name, o->name ? 1. : 0., saved->name ? 1. : 0. }
     const struct { const char *name; double given, saved; } pairs[] = {
         GPUMC__SAME(num_chains), GPUMC__SAME(num_warmup), GPUMC__SAME(num_samples),
-        { "thin", doubled ? 0 : o->thin, saved->thin }, GPUMC__SAME(step_size), GPUMC__SAME(path_length),
+        { "thin", doubled ? 0 : (double)o->thin, (double)saved->thin },
+        GPUMC__SAME(step_size), GPUMC__SAME(path_length),
         { "target_accept", raised ? 0 : o->target_accept, saved->target_accept },
         GPUMC__SAME(max_treedepth), GPUMC__SAME(metric), GPUMC__SAME(sampler), GPUMC__SAME(init_radius),
         GPUMC__SAME(seed), { "seed modulo 2^32", (double)(uint32_t)o->seed, (double)(uint32_t)saved->seed },
