@@ -17039,7 +17039,7 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         "diverged%s%s: %s%s%s%s", divergent, all, gpumc__significant(100 * divergent / all, 2, number),
         v->apart.count > 0 ? ", unlike the rest in " : "", gpumc__name_worst(fit, &v->apart, 3, -1, names),
         outside ? "the density is 0 or not a number there; declare bounds (kind, lower, upper; for a + b < 1 "
-        "a simplex), so that nothing leads beyond, and by priors keep scales from 0"
+        "a simplex; sample the distance from one that moves with others), and by priors keep scales from 0"
         : "estimates may be biased, a region of high curvature is missed; ",
         few ? "raise target_accept to 0.95, then " : "", outside ? "" : gpumc__hard_region(fit),
         outside || few ? "" : ", then raise target_accept");
