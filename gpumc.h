@@ -153,15 +153,15 @@
      the posterior or mixed very slowly (R-hat 1.05 to 1.4 or ESS below 100; 500 draws and more), or the
      density has mass far from all of them, NUTS draws all of it again, in shorter steps after divergences
      and chains held, unless an on_draw or stream has them; so does NUTS itself where up to 3 % of its draws
-     diverged. Draws that only fall short a little (R-hat up to 1.05, ESS from 25 a chain, no other warning,
-     up to 32 gradients a draw) go on to twice or four times as many, of which one in two or four is kept.
-     Warnings are of the last draws. Noise of single runs falls, but runs that look well are kept, and paths
-     seldom enter what is narrow: where the scale of data nears 0 the last percents of its tail may be
-     missing, and with them a tenth of its sd; and so may a lump apart, or the long tail, as Student's, of
-     one of very many values. Where that counts, ask for NUTS and a target_accept of 0.99. fit.sampler and
-     the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one.
-     Where memory counts use thin. A smoother or cheaper density may lead HMC and MAMS: see guide in
-     gpumc_model.
+     diverged, the second time 0.5 %. Draws that only fall short a little (R-hat up to 1.05, ESS from 25 a
+     chain, no other warning, up to 32 gradients a draw) go on to twice or four times as many, of which one
+     in two or four is kept. Warnings are of the last draws. Noise of single runs falls, but runs that look
+     well are kept, and paths seldom enter what is narrow: where the scale of data nears 0 the last percents
+     of its tail may be missing, and with them a tenth of its sd; and so may a lump apart, or the long tail,
+     as Student's, of one of very many values. Where that counts, ask for NUTS and a target_accept of 0.99.
+     fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
+     _HMC) forces one. Where memory counts use thin. A smoother or cheaper density may lead HMC and MAMS: see
+     guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk, ess_tail (how many
@@ -20433,7 +20433,7 @@ typedef struct gpumc__unseen { double share; size_t n; gpumc__extent extents[GPU
 
 typedef struct gpumc__run {
     size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
-    int warmup, again;                       /* again: by trees, see gpumc__sample_again */
+    int warmup, again;                       /* again: how often, by trees, see gpumc__sample_again */
     int doubled;                             /* how often gpumc__sample_on has gone on */
     double anew;                             /* not 0: the log share of mass that called gpumc__sample_anew */
     gpumc__unseen unseen;                    /* what paths had not seen, which trees are to have */
@@ -20466,12 +20466,12 @@ static int gpumc__stops(const gpumc__run *r)
 /* Where trees draw again, they tune their steps in so many iterations behind those of warm-up. */
 enum { GPUMC__AGAIN_WARMUP = 50 };
 static size_t gpumc__first_done(const gpumc__run *r)       /* what chains have done when a phase begins */
-{ return r->warmup && r->again ? r->n_iterations[1] : 0; }
+{ return r->warmup && r->again ? r->n_iterations[1] + (size_t)(r->again - 1) * GPUMC__AGAIN_WARMUP : 0; }
 
 static void gpumc__note_progress(gpumc__run *r, size_t c)
 {
     gpumc__chain *chain = &r->chains[c];
-    const size_t more = r->again ? GPUMC__AGAIN_WARMUP : 0, first = gpumc__first_done(r);
+    const size_t more = (size_t)r->again * GPUMC__AGAIN_WARMUP, first = gpumc__first_done(r);
     const size_t before = r->warmup ? first : r->n_iterations[1] + more;
     const size_t total = r->n_iterations[0] + r->n_iterations[1] + more, made = chain->done - first;
     const double now = gpumc__seconds(), due = (double)((total - before) * r->n_chains);
@@ -20765,7 +20765,8 @@ static gpumc__seal gpumc__seal_of(const gpumc_model *m)
 static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sample_options *saved,
                                          gpumc_error *error)
 {
-    const int raised = saved->target_accept == gpumc__target_again(o->target_accept);      /* by the run */
+    const double once = gpumc__target_again(o->target_accept), twice = gpumc__target_again(once);
+    const int raised = saved->target_accept == once || saved->target_accept == twice;      /* by the run */
     const int doubled = saved->thin == 2 * o->thin || saved->thin == 4 * o->thin;          /* likewise */
 #define GPUMC__SAME(name) { #name, (double)o->name, (double)saved->name }
 #define GPUMC__SAME_FLAG(name) { #name, o->name ? 1. : 0., saved->name ? 1. : 0. }
@@ -21513,7 +21514,7 @@ static void gpumc__phase(gpumc__run *r, int warmup)
         r->chains[c].leapfrogs = 0;
         r->chains[c].divergences = 0;
         r->chains[c].progress.iteration = r->chains[c].done
-            + (warmup ? 0 : r->n_iterations[1] + (r->again ? GPUMC__AGAIN_WARMUP : 0));
+            + (warmup ? 0 : r->n_iterations[1] + (size_t)r->again * GPUMC__AGAIN_WARMUP);
     }
     for (size_t c = 0; c < r->n_chains; c++) gpumc__note_progress(r, c);
 }
@@ -22981,14 +22982,14 @@ static int gpumc__sample_anew(gpumc__run *r, double share)
 /* The warning that has trees draw again what paths drew, or NULL: paths that were chosen, not asked for. Held
    or diverging chains miss or overrate a narrow region that trees enter and leave; very slow ones do better
    by trees, unless they are so far apart that they are in different modes. Trees themselves draw again, in
-   shorter steps, where few of their draws diverge. What a callback has seen stands. */
+   shorter steps, where few of their draws diverge, fewer the second time. What a callback has seen stands. */
 static const char *gpumc__calls_for_trees(const gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;
     const gpumc_warning *held = NULL, *slow = NULL;
     int apart = f->n_draws < 500;
-    if (r->again || f->options.sampler != GPUMC_SAMPLER_AUTO || r->n_iterations[1] == 0 || f->options.on_draw)
-        return NULL;
+    if (r->again == 2 || f->options.sampler != GPUMC_SAMPLER_AUTO || r->n_iterations[1] == 0
+        || f->options.on_draw) return NULL;
     for (size_t i = 0; i < f->n_warnings; i++) {
         const gpumc_warning *w = &f->warnings[i];
         if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK || w->code == GPUMC_W_DIVERGENT
@@ -22997,7 +22998,7 @@ static const char *gpumc__calls_for_trees(const gpumc__run *r)
         apart |= w->code == GPUMC_W_RHAT && w->value > 1.4;
     }
     if (!held && !apart) held = slow;
-    const int few = (double)f->n_divergent < 0.03 * (double)(f->n_draws * f->n_chains);
+    const int few = (double)f->n_divergent < (r->again ? 0.005 : 0.03) * (double)(f->n_draws * f->n_chains);
     if (f->sampler == GPUMC_SAMPLER_NUTS && !(held && held->code == GPUMC_W_DIVERGENT && few)) return NULL;
     return held ? gpumc__warning_names[held->code] : NULL;
 }
@@ -23007,10 +23008,10 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
 {
     gpumc_adapt *a = r->adapt;
     int more = 1;
-    if (!r->again) {
+    if (finding) {
         gpumc__adapt_again(a, r->machines, GPUMC__AGAIN_WARMUP, finding);
         r->options->target_accept = a->options.target_accept;
-        r->again = 1;
+        r->again++;
         gpumc__draw_fewer(r);
         gpumc__phase(r, 1);
     }

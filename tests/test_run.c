@@ -730,7 +730,7 @@ static double walled(const double *x, double *g, void *data)
 static void check_wall(void)
 {
     static const struct { double at, mean; const char *reason; } walls[] = {
-        { 0, 0.7978845608, "" }, { -3, 0.0044378398, "GPUMC_W_DIVERGENT, so again by trees" } };
+        { 0, 0.7978845608, "" }, { -3, 0.0044378398, "GPUMC_W_DIVERGENT, so again" } };
     static const gpumc_param ten = { .name = "x", .size = 10 };
     for (uint64_t seed = 0; seed < 8; seed++) {
         double at = walls[seed / 4].at;
@@ -744,8 +744,7 @@ static void check_wall(void)
               "seed %d: %s", (int)seed, fit.sampler_reason);
         CHECK(fit.sampling_gradients < 200000, "seed %d: %.0f gradients", (int)seed,
               (double)fit.sampling_gradients);
-        CHECK(at == 0 || fabs(fit.options.target_accept - 0.95) < 1e-9, "steps are tuned to %g",
-              fit.options.target_accept);
+        CHECK(at == 0 || fit.options.target_accept > 0.95 - 1e-9, "steps are tuned to %g", fit.options.target_accept);
         CHECK(fabs(s.mean - walls[seed / 4].mean) < 4.5 * s.mcse, "seed %d: mean %g, mcse %g", (int)seed, s.mean,
               s.mcse);
         gpumc_free(&fit);
@@ -778,7 +777,7 @@ static void check_few_divergences(void)
     static const char reason[] = "by NUTS there was GPUMC_W_DIVERGENT, so again in shorter steps";
     static const gpumc_param four = { .name = "x", .size = 4 };
     const gpumc_model m = { .name = "funnel", .params = &four, .n_params = 1, .log_density = mild_funnel };
-    int again = 0, well = 0, warned = 0;
+    int again = 0, twice = 0, well = 0, warned = 0;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         size_t n_seen = 0;
         gpumc_sample_options o = { .seed = seed };
@@ -787,7 +786,9 @@ static void check_few_divergences(void)
         const int is_again = strcmp(fit.sampler_reason, reason) == 0;
         const gpumc_series s = gpumc_fit_series(&fit, 0);
         const double sd = gpumc_sd(s).value, error = gpumc_mcse_sd(s).value;
-        CHECK(!is_again || fabs(fit.options.target_accept - 0.95) < 1e-9, "%g", fit.options.target_accept);
+        const double target = fit.options.target_accept;
+        CHECK(!is_again || fabs(target - 0.95) < 1e-9 || fabs(target - 0.9875) < 1e-9, "%g", target);
+        twice += is_again && target > 0.98;
         if (is_again && fit.n_warnings == 0) {
             CHECK(fabs(sd - 1) < 4.5 * error, "seed %d: sd %g, error %g", (int)seed, sd, error);
             well++;
@@ -802,8 +803,10 @@ static void check_few_divergences(void)
         warned += warning_of(&fit, GPUMC_W_DIVERGENT) != NULL;
         gpumc_free(&fit);
     }
-    printf("few divergences: %d of 30 again, %d without a word, %d warned if asked for\n", again, well, warned);
+    printf("few divergences: %d of 30 again, %d of them twice, %d without a word, %d warned if asked for\n", again,
+           twice, well, warned);
     CHECK(again >= 4 && 2 * well >= again && 2 * warned >= again, "%d again, %d well, %d not", again, well, warned);
+    CHECK(twice >= 1 && twice < again, "%d of %d twice", twice, again);
 }
 
 static void check_lump(void)
