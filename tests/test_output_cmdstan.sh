@@ -44,30 +44,35 @@ int main(int argc, char **argv)
 }
 C
 
+# Says of every run, and of its matrices transposed, which must fail, whether all is as it was written.
 cat >"$scratch/read.py" <<'PY'
 import logging, math, sys
 import cmdstanpy, numpy
 logging.getLogger("cmdstanpy").setLevel(logging.CRITICAL)
-prefix, metric, thin = sys.argv[1], sys.argv[2], int(sys.argv[3])
-lines = open(prefix + ".txt").read().split("\n")
-step_size = float(lines[0])
-draws = numpy.array([[float(x) for x in line.split()] for line in lines[1:] if line])
-fit = cmdstanpy.from_csv([prefix + "_1.csv", prefix + "_2.csv"])
-# A fourth argument asks for the transposed matrices, which must fail.
-A = draws.reshape(100, 2, 3) if len(sys.argv) <= 4 else draws.reshape(100, 3, 2).transpose(0, 2, 1)
-assert numpy.array_equal(fit.stan_variable("A"), A), "A"
-assert fit.stan_variable("theta").shape == (100, 2), "theta"
-assert fit.draws(inc_warmup=True).shape == (50 + math.ceil(100 / thin), 2, 16), "warm-up"
-assert fit.metric_type == metric, fit.metric_type
-assert numpy.all(fit.step_size == step_size), fit.step_size
+for run in sys.argv[2:]:
+    metric, thin = run.split(":")
+    prefix, thin = "%s/%s" % (sys.argv[1], run), int(thin)
+    lines = open(prefix + ".txt").read().split("\n")
+    step_size = float(lines[0])
+    draws = numpy.array([[float(x) for x in line.split()] for line in lines[1:] if line])
+    fit = cmdstanpy.from_csv([prefix + "_1.csv", prefix + "_2.csv"])
+    rest = (fit.stan_variable("theta").shape == (100, 2)
+            and fit.draws(inc_warmup=True).shape == (50 + math.ceil(100 / thin), 2, 16)
+            and fit.metric_type == {"1": "diag_e", "2": "diag_e", "3": "dense_e", "4": "unit_e"}[metric]
+            and bool(numpy.all(fit.step_size == step_size)))
+    right, transposed = draws.reshape(100, 2, 3), draws.reshape(100, 3, 2).transpose(0, 2, 1)
+    for name, A in ("", right), (" transposed", transposed):
+        print(run + name, rest and numpy.array_equal(fit.stan_variable("A"), A))
 PY
 
-reads() { "$PYTHON" "$scratch/read.py" "$scratch/fit" "$@"; }
 check 'the program compiles' $CC -std=c99 -O1 -I.. "$scratch/write.c" -o "$scratch/write" -lm -pthread
-for run in '1 1 diag_e' '2 3 diag_e' '3 1 dense_e' '3 7 dense_e' '4 2 unit_e'; do
-    set -- $run
-    "$scratch/write" "$1" "$2" "$scratch/fit" >"$scratch/fit.txt"
-    check "metric $3 thinned by $2" reads "$3" "$2"
-    check_fails "metric $3 thinned by $2, transposed" reads "$3" "$2" transposed
+runs='1:1 2:3 3:1 3:7 4:2'
+for run in $runs; do
+    "$scratch/write" "${run%:*}" "${run#*:}" "$scratch/$run" >"$scratch/$run.txt"
+done
+check 'cmdstanpy reads them' sh -c "$PYTHON $scratch/read.py $scratch $runs >$scratch/read"
+for run in $runs; do
+    check "metric ${run%:*}, thinned by ${run#*:}" grep -qx "$run True" "$scratch/read"
+    check_fails "metric ${run%:*}, thinned by ${run#*:}, transposed" grep -qx "$run transposed True" "$scratch/read"
 done
 finish
