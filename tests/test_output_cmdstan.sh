@@ -13,7 +13,6 @@ fi
 
 # Writes PREFIX_1.csv and PREFIX_2.csv for `write METRIC THIN PREFIX` and prints every draw of A, last index fastest.
 cat >"$scratch/write.c" <<'C'
-#define GPUMC_IMPLEMENTATION
 #include "gpumc.h"
 static double log_density(const double *x, double *grad, void *data)
 {
@@ -65,7 +64,8 @@ for run in sys.argv[2:]:
         print(run + name, rest and numpy.array_equal(fit.stan_variable("A"), A))
 PY
 
-check 'the program compiles' $CC -std=c99 -O1 -I.. "$scratch/write.c" -o "$scratch/write" -lm -pthread
+check 'the implementation' built build/gpumc.o
+check 'the program compiles' $CC -std=c99 -O1 -I.. "$scratch/write.c" build/gpumc.o -o "$scratch/write" -lm -pthread
 runs='1:1 2:3 3:1 3:7 4:2'
 for run in $runs; do
     "$scratch/write" "${run%:*}" "${run#*:}" "$scratch/$run" >"$scratch/$run.txt"
