@@ -672,7 +672,7 @@ static void check_late_spot(void)
         n_right += is_right;
         n_moved += is_anew ? (int)fit.n_restarted : 0;
         gpumc_free(&fit);
-        if (!is_anew) continue;
+        if (!is_anew || seed > 16) continue;
         o.keep_stuck_chains = 1;
         CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
         for (size_t k = 0; k < fit.n_warnings; k++) n_kept += fit.warnings[k].code == GPUMC_W_RESTARTED;
