@@ -566,12 +566,32 @@ static double funnel_density(const double *x, double *g, void *data)
     g[0] += by_scale * scale / 2;
     return lp;
 }
+/* Of the first chain: how often warm-up has begun, and the first iteration of it that was told of. */
+typedef struct warmups { int n, within; size_t first[9]; } warmups;
+static int see_warmup(const gpumc_progress *p, void *user)
+{
+    warmups *w = (warmups *)user;
+    if (p->chain == 0 && p->warmup && !w->within && w->n < 9) w->first[w->n++] = p->iteration;
+    if (p->chain == 0) w->within = p->warmup;
+    return 0;
+}
 static void check_twice_again(void)
 {
     const gpumc_param six = { .name = "x", .size = 6 };
     const gpumc_model m = { .params = &six, .n_params = 1, .log_density = funnel_density };
-    const gpumc_sample_options o = { .seed = 29, .num_samples = 500 };
+    gpumc_sample_options o = { .seed = 29, .num_samples = 500 };
+    warmups w = { 0, 0, { 0 } };
+    gpumc_fit fit;
     check_pieces("trees twice again", &m, o, 15000, 1);
+    o.progress = see_warmup;
+    o.progress_user = &w;
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && w.n <= 3, "%d warm-ups: %s", w.n, fit.message);
+    for (int k = 1; k < w.n; k++) {
+        const size_t before = fit.n_warmup + 50 * (size_t)(k - 1);
+        CHECK(w.first[k] > before && w.first[k] <= before + 5, "warm-up %d from %d", k, (int)w.first[k]);
+    }
+    printf("trees drew again %d times\n", w.n - 1);
+    gpumc_free(&fit);
 }
 
 /* Two modes between which chains change now and then: draws fall short by a little and go on, also where a stop came
