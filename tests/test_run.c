@@ -807,6 +807,14 @@ static void check_few_divergences(void)
            twice, well, warned);
     CHECK(again >= 4 && 2 * well >= again && 2 * warned >= again, "%d again, %d well, %d not", again, well, warned);
     CHECK(twice >= 1 && twice < again, "%d of %d twice", twice, again);
+    for (uint64_t seed = 1; seed <= 16; seed++) {    /* some go on before they draw again: then not any more */
+        const gpumc_sample_options o = { .seed = seed, .num_samples = 500 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK((fit.options.thin > 1) == (strstr(fit.sampler_reason, "; drew ") != NULL), "seed %d: thinned by %d, %s",
+              (int)seed, fit.options.thin, fit.sampler_reason);
+        gpumc_free(&fit);
+    }
 }
 
 static void check_lump(void)

@@ -641,6 +641,7 @@ static void check_merge(void)
     options.first_chain_id = 3;
     options.num_chains = 2;
     options.num_samples = 50;
+    options.thin = 3;
     other = rich_fit(options);
     CHECK(gpumc_write_store(&all, paths[0], NULL, NULL) == GPUMC_OK, "one");
     CHECK(gpumc_write_store(&other, paths[1], NULL, NULL) == GPUMC_OK, "two");
@@ -664,6 +665,11 @@ static void check_merge(void)
           merged.message);
     CHECK(same_fit(&merged, &all, 0) && same_fit(&merged, &other, 3), "two stores");
     CHECK(merged.n_divergent == all.n_divergent + other.n_divergent, "divergences");
+    CHECK(merged.options.thin == 3, "thinned by %d", merged.options.thin);
+    gpumc_free(&merged);
+    paths[2] = paths[0];
+    CHECK(gpumc_merge(paths + 1, 2, NULL, &merged) == GPUMC_OK && merged.options.thin == 3, "the other first: %d %s",
+          merged.options.thin, merged.message);
     gpumc_free(&merged);
     CHECK(l.live == 0, "%d blocks leaked", (int)l.live);
 
