@@ -148,7 +148,7 @@
        MAMS   elsewhere: the Metropolis-adjusted microcanonical sampler, 2 to 20 gradients; or HMC with random
               lengths in small models whose scales move far.
        NUTS   for one or two parameters not so nearly normal, up to 7 with a long tail, and where warm-up saw
-              slow energies, divergences or long trees, as it says when a region is missed: 3 to 30 gradients.
+              slow energies, divergences or long trees, as it says when a region is missed: 3 to 50 gradients.
      Where the draws of HMC or MAMS diverged, show chains that were held at a point, hardly entered a lump of
      the posterior or mixed very slowly (R-hat 1.05 to 1.4 or ESS below 100; 500 draws and more), or the
      density has mass far from all of them, NUTS draws all of it again, in shorter steps after divergences
