@@ -58,11 +58,12 @@
      - grad arrives zeroed; ADD the partial derivatives. Every density of the library returns its normalised
        log density and adds its derivatives to the pointers it is given; NULL means: this one is a constant.
      - NaN or an infinity rejects the point. It is called from several threads at once, with the same data:
-       memory that it writes to, as the work of gpumc_glm_eval, must be the call's own. Like all callbacks it
-       must come back, by no C++ exception and no longjmp.
+       memory that it writes to, such as the work of gpumc_glm_eval, must belong to the call. Like all
+       callbacks it must return: no C++ exception and no longjmp may leave it.
      - A struct of doubles laid over x and grad gives the values names: see examples/eight_schools.c.
-     - The gradient is checked against differences at the start of every run, and a wrong one is refused by
-       name, as is a value, or a sum, that nothing holds; gpumc_check_gradient does so while you develop.
+     - The gradient is checked against finite differences at the start of every run, and a wrong derivative
+       is reported by name, as is a value, or a sum, on which the density does not depend;
+       gpumc_check_gradient does so while you develop.
 
    PARAMETERS  are blocks (gpumc_param); what is left zero has its default
        { .name = "beta", .size = 4 }                                         four real numbers
@@ -71,138 +72,141 @@
        { .name = "p", .kind = GPUMC_SIMPLEX, .size = 3 }                     p[0] + p[1] < 1
        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = dims, .n_dims = 2 }     size_t dims[] = { 3, 3 };
        { .name = "theta", .size = 8, .location = "mu", .scale = "tau" }      hierarchical, in natural form
-     What the density says nothing of is uniform within its bounds; without two bounds it needs a prior.
+     A value without a prior is uniform within its bounds; without two bounds it needs a prior.
 
-   HIERARCHIES  Elements that spread around a location with a scale should say so, if only about so. The
-     density stays the natural one; the sampler's coordinates move between centred and non-centred, element by
-     element, as warm-up learns how much and what the data say about each. A location may be one value, an
-     element of another block (location_index), the element before (walk_dim: random walks, which start at the
-     location, or without one anywhere; with .walk_coefficient = "phi" stationary series about it, AR(1)), and
-     may have group covariates added; scales likewise (scale_index). A product of scales, as in horseshoes, is
-     a block lam of its own, half-Cauchy(0, tau). Location and scale stand earlier in the list, and the scale
-     has a kind that keeps it positive; the block itself is real (GPUMC_UNBOUNDED): model the logarithm w of
-     what is positive, whose density is that of exp(w) and, in logarithms, w more. .centring forces a form,
-     and GPUMC_CENTRED that of a location that belongs to no hierarchy itself.
-     Blocks of one size may be known to data together, as intercepts and slopes of a covariate far from 0 are:
-     warm-up finds out, and gives every group coordinates of its own.
+   HIERARCHIES  A block whose elements spread around a location with some scale should declare both, even
+     if they do so only roughly. The density stays the natural one; warm-up learns how much the data say about
+     each element, and what, and moves its coordinate between centred and non-centred accordingly. A location
+     may be one value, an element of another block (location_index), or the previous element (walk_dim: random
+     walks, which start at the location, or anywhere if there is none; with .walk_coefficient = "phi"
+     stationary AR(1) series about it), and may have group covariates added; scales likewise (scale_index). A
+     product of scales, as in horseshoes, is a block lam of its own, half-Cauchy(0, tau). Location and scale
+     stand earlier in the list, and the scale has a kind that keeps it positive. The block itself is real
+     (GPUMC_UNBOUNDED): for a positive quantity model its logarithm w; the log density of w is that of exp(w)
+     plus w. .centring forces a form, and GPUMC_CENTRED that of a location that is in no hierarchy itself.
+     Data may inform blocks of one size jointly, such as intercepts and slopes of a covariate far from 0:
+     warm-up detects that, and gives every group coordinates of its own.
      Correlated blocks of one size (intercepts, slopes): K blocks name an earlier K x K block, .factor = "L",
-     the first its first row. The density adds, for every element, gpumc_multi_normal_cholesky_lpdf of the K
-     numbers (theta - location) / scale about 0 with factor L, less the K log scales, and for L
-     gpumc_lkj_corr_cholesky_lpdf: eta 1 has all correlations alike (that of two uniform), a larger one
-     smaller ones. A density that does not depend on what blocks name so is refused.
-     Chains that would start far from the posterior climb to it first, except what has an init: blocks whose
-     prior lies far from (-2, 2) in free coordinates are better off with one, their elements included, or
-     with units (GPUMC_AFFINE).
+     the first block for its first row. The density adds, for every element, gpumc_multi_normal_cholesky_lpdf
+     of the K numbers (theta - location) / scale about 0 with factor L, minus the K log scales, and for L
+     gpumc_lkj_corr_cholesky_lpdf: eta = 1 is uniform over correlation matrices, a larger eta favours small
+     correlations. A density that does not depend on what blocks declare is refused.
+     Chains that would start far from the posterior climb to it first, except for blocks with an init. If a
+     prior lies far from (-2, 2) in free coordinates, give the block, and those that it is the location of,
+     an init, or give it units (GPUMC_AFFINE).
 
-   HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
-     callback. Say what the parameters are (params as above), where they come from (priors by family, the
-     population from location and scale), and which blocks a row takes; one row is a leaf (GPUMC_ROW):
+   HIERARCHICAL MODELS AS DATA  A model of groups, parameters with populations and rows in groups needs no
+     callback. Describe the parameters (params as above), their distributions (priors by family, populations
+     by location and scale), and which blocks a row takes; the likelihood of a row is a leaf (GPUMC_ROW):
          gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 5, 0 },
                                   { "tau", gpumc_prior_half_normal, 5, 0, 0 } };
          gpumc_hier_take takes[] = { { "theta", group }, { "sigma", NULL } };  // group[i]: theta's of row i
          gpumc_hier_rows rows = { .name = "y", .data = { .kind = &row, .n_rows = n, .columns = columns },
                                   .takes = takes, .n_takes = 2 };
          gpumc_hier *h = gpumc_hier_create(&description, &error);   gpumc_sample(gpumc_hier_model(h), ...)
-     A population block of kind GPUMC_POSITIVE or GPUMC_UNIT lives behind a log, logit or probit link; other
-     populations are named, or leaves. Scales may be shared, locations nested, walking or regressed; rows of
-     several kinds take what they need, by indices that may differ. Centring is learned as for any model;
-     start values, pointwise log likelihoods and predictions from prior and posterior come with it. Correlated
-     blocks need their factor's prior, gpumc_prior_lkj_corr_cholesky, and have L L' as corr_L. See >>api-hier,
-     examples/hierarchical.c, artists.c (a walk), bradley_terry.c (two indices), retest.c (correlations).
+     A population block of kind GPUMC_POSITIVE or GPUMC_UNIT has a log, logit or probit link; other
+     populations are chosen by name, or are leaves. Scales may be shared, locations nested, walking or
+     regressed; rows of several kinds take the blocks they need, by indices that may differ. Centring is
+     learned as for any model; start values, pointwise log likelihoods and predictions from prior and
+     posterior are included. Correlated blocks need their factor's prior, gpumc_prior_lkj_corr_cholesky, and
+     output L L' as corr_L. See >>api-hier, examples/hierarchical.c, artists.c (a walk), bradley_terry.c (two
+     indices), retest.c (correlations).
 
    GPU  gpumc_hot_rows and gpumc_hot_glm put data where a gradient is fastest: on the GPU in programs that
      define GPUMC_CUDA and link gpumc_cuda.cu (its head says how), on all cores in others. log_density_batch
-     then serves all chains that wait in one call: examples/logistic.c. Large sets of rows of a hierarchical
-     model go there by themselves (place in gpumc_hier_data).
+     then serves all waiting chains in one call: examples/logistic.c. Large sets of rows of a hierarchical
+     model go to the GPU by themselves (place in gpumc_hier_data).
 
-   OUTPUTS  Generated quantities are blocks too (gpumc_output), filled by generate once a kept draw, those
-     that NUTS replaces included: predictions (group GPUMC_POSTERIOR_PREDICTIVE), pointwise log likelihood
-     (GPUMC_LOG_LIKELIHOOD: what gpumc_loo_psis works on), anything else (GPUMC_GENERATED). The last are in
-     summaries; predictions are to be held against data, in a report that is given these. See
+   OUTPUTS  Generated quantities are blocks too (gpumc_output), filled by generate once per kept draw, draws
+     that NUTS later replaces included: predictions (group GPUMC_POSTERIOR_PREDICTIVE), pointwise log
+     likelihoods (GPUMC_LOG_LIKELIHOOD, for gpumc_loo_psis), anything else (GPUMC_GENERATED). Only the last
+     are in summaries; a report that is given the data compares predictions with them. See
      examples/regression.c. Two models of the same data: gpumc_loo_compare, observation by observation.
 
    REGRESSIONS  with many rows: gpumc_glm holds a design matrix, offset, weights and varying intercepts of any
      grouping factors. gpumc_glm_eval, to be called in a log density, adds log likelihood and gradient in one
-     pass, _batch for many points and by a team of threads. See >>api-glm.
+     pass; _batch does so for many points and with a team of threads. See >>api-glm.
 
    RUNNING  gpumc_sample(&model, &options, &fit). Options left zero are defaults: 4 chains, 200 warm-up
-     iterations a chain (400 for one chain) or fewer, 1000 draws each, target acceptance 0.8 (of one or two
-     parameters 0.95), tree depth 10, seed 0. Warm-up may end from 110 (320) on where HMC, see below, has
-     nothing left to learn.
+     iterations a chain (400 for one chain) or fewer, 1000 draws each, target acceptance 0.8 (0.95 for one or
+     two parameters), tree depth 10, seed 0. Warm-up may end from 110 (320) on if HMC, see below, has nothing
+     left to learn.
      A draw is fit.draws[(chain * fit.draw_capacity + draw) * fit.n_columns + column]; gpumc_column finds a
      column by name, gpumc_summarise(&fit, gpumc_column(&fit, "mu")).mean is its mean, and gpumc_fit_series
      hands it to the diagnostics. In C++11 write gpumc_sample_options options = {}; and set members.
 
    LONG RUNS  options.checkpoint = "FILE" saves everything, warm-up and draws included, every ten minutes and
-     on a stop (gpumc_stop, from a signal handler say); gpumc_resume goes on with the very draws of a run in
-     one go. gpumc_sample begins at no name where a checkpoint is (GPUMC_ERROR_EXISTS), but runs at one time
-     do not see each other, and nothing removes one: give every run a name of its own. Where the file is
-     damaged, FILE.old is read, with a warning. on_draw, which alone sees discarded draws, is called once for
-     each after a stop, and again for those since the last saving after a crash. See examples/arguments.h.
+     on a stop (gpumc_stop, from a signal handler say); gpumc_resume continues with exactly the draws of an
+     uninterrupted run. gpumc_sample refuses a name that is taken (GPUMC_ERROR_EXISTS), but simultaneous runs
+     do not see each other, and nothing removes a checkpoint: give every run a name of its own. If the file is
+     damaged, FILE.old is read, with a warning. on_draw, which alone sees discarded draws, gets every draw
+     once if the run was stopped; after a crash it gets those since the last save again. See
+     examples/arguments.h.
 
-   SAMPLERS  Warm-up runs NUTS and learns a metric: scales, the correlations of what belongs to one group
-     of a hierarchy, and up to 64 directions that these get wrong. At its end the sampler is chosen:
-       HMC    where gradients are within a fifth of those of a normal, or three tenths if that lasts (with
-              fewer than 8 parameters a twentieth), as with many data or many groups. It moves exactly as that
-              normal would and corrects for what differs: one or two gradients a draw, seldom up to six.
-       MAMS   elsewhere: the Metropolis-adjusted microcanonical sampler, 2 to 20 gradients; or HMC with random
-              lengths in small models whose scales move far.
-       NUTS   for one or two parameters not so nearly normal, up to 7 with a long tail, and where warm-up saw
-              slow energies, divergences or long trees, as it says when a region is missed: 3 to 50 gradients.
-     Where the draws of HMC or MAMS diverged, show chains that were held at a point, hardly entered a lump of
-     the posterior or mixed very slowly (R-hat 1.05 to 1.4 or ESS below 100; 500 draws and more), or the
-     density has mass far from all of them, NUTS draws all of it again, in shorter steps after divergences
-     and chains held, unless an on_draw or stream has them; so does NUTS itself where up to 3 % of its draws
-     diverged, the second time 0.5 %. Draws that only fall short a little (R-hat up to 1.05, ESS from 25 a
-     chain, no other warning, up to 32 gradients a draw) go on to twice or four times as many, of which one
-     in two or four is kept. Warnings are of the last draws. Noise of single runs falls, but runs that look
-     well are kept, and paths seldom enter what is narrow: where the scale of data nears 0 the last percents
-     of its tail may be missing, and with them a tenth of its sd; and so may a lump apart, or the long tail,
-     as Student's, of one of very many values. Where that counts, ask for NUTS and a target_accept of 0.99.
+   SAMPLERS  Warm-up runs NUTS and learns a metric: scales, the correlations within each group of a
+     hierarchy, and up to 64 directions in which these are wrong. At its end the sampler is chosen:
+       HMC    if gradients are within a fifth of those of a normal, or three tenths if that lasts (a twentieth
+              with fewer than 8 parameters), as with many data or many groups. It moves exactly as under that
+              normal and corrects for the difference: one or two gradients a draw, seldom more than six.
+       MAMS   otherwise: the Metropolis-adjusted microcanonical sampler, 2 to 20 gradients a draw; or HMC with
+              random lengths in small models whose scales vary much.
+       NUTS   for one or two parameters less nearly normal, for up to 7 with a long tail, and if warm-up saw
+              slow energies, divergences or long trees, signs of a region that paths miss: 3 to 50 gradients.
+     If the draws of HMC or MAMS diverged, if they show that chains were held at a point, hardly entered a
+     separate mode or mixed very slowly (R-hat 1.05 to 1.4 or ESS below 100; 500 draws or more), or if the
+     density has mass far from all of them, NUTS draws all of them again, in shorter steps after divergences
+     and held chains, unless an on_draw or a stream has them. NUTS does so for its own draws if up to 3 % of
+     them diverged, and a second time at up to 0.5 %. Draws that fall just short (R-hat up to 1.05, ESS from
+     25 a chain, no other warning, up to 32 gradients a draw) are continued to two or four times as many, of
+     which every second or fourth is kept. Warnings concern the final draws. All this lowers the error of
+     single runs, but runs that look well are kept, and HMC and MAMS seldom enter narrow regions: if the scale
+     of data nears 0, the lowest percents of its distribution may be missing, and with them a tenth of its sd;
+     so may a separate mode, or a long tail such as Student's of one among very many parameters. If that
+     matters, ask for NUTS and a target_accept of 0.99.
      fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
-     _HMC) forces one. Where memory counts use thin. A smoother or cheaper density may lead HMC and MAMS: see
+     _HMC) forces one. If memory is short use thin. A smoother or cheaper density may guide HMC and MAMS: see
      guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk, ess_tail (how many
      independent draws these are worth: want 100 a chain), r_hat (want 1.01 at most); warnings GPUMC_W_...
-       DIVERGENT    the density is too curved: a hierarchy without location and scale, covariates far from 0,
-                    a prior that reaches zero; then try a higher target_accept. More draws never mend it.
-       HELD         a chain stayed at one point for long, or hardly entered a lump or long tail of the
-                    posterior: a narrow region, missed elsewhere; as for DIVERGENT
-       UNSEEN       the density, asked at some points far from all draws, has mass there: 1 % or more. They
-                    are on lines through draws, where a sign, a direction or a label is another, and, up to
-                    64 free coordinates that init does not all give, where ways from fresh starts lead, for
-                    3 % more gradients: most modes are found, narrow ones are not. It is not asked where a
-                    run was stopped, draws were discarded or below 400
+       DIVERGENT    the density is too curved: an undeclared hierarchy, covariates far from 0, a prior that
+                    reaches zero; then try a higher target_accept. More draws do not help
+       HELD         a chain stayed at one point for long, or hardly entered a separate mode or a long tail: a
+                    narrow region, which other chains may have missed; as for DIVERGENT
+       UNSEEN       the density, evaluated at some points far from all draws, has 1 % of its mass or more
+                    there. The points lie on lines through draws, where a sign, a direction or a label is
+                    changed, and, with up to 64 free coordinates of which init does not give all, where
+                    ascents from fresh starts lead, for 3 % more gradients: most modes are found, narrow ones
+                    are not. Not done if the run was stopped, draws were discarded or are fewer than 400
        TREEDEPTH    trajectories are cut short: correlated or badly scaled parameters; costs time only
        EBFMI        energies of kept draws (thin hides it) move slowly: heavy tails, a scale that touches zero
-       RHAT, ESS    chains disagree or move slowly: a longer run first, then think of several modes, labels
-                    that switch (GPUMC_ORDERED holds them), sums that data do not identify
+       RHAT, ESS    chains disagree or move slowly: first a longer run, then think of several modes, labels
+                    that switch (GPUMC_ORDERED prevents it), sums that the data do not identify
        JUMPS        the log density has a step, from an if, a floor or a comparison, that its gradient does
-                    not show: sum out what is discrete. Looked for where a run has finished, has kept its
+                    not show: sum out discrete parameters. Looked for if the run has finished, has kept its
                     draws, and other warnings doubt them
-       CHANGED      the log density of draws is another when asked again: it must depend on x and data alone,
-                    and threads must not share what it writes to. Looked for as JUMPS
-       GRADIENT     where draws are, differences of the log density contradict its gradient. Likewise
+       CHANGED      the log density of draws differs when it is evaluated again: it must depend on x and data
+                    alone, and must not write to memory that threads share. Looked for like JUMPS
+       GRADIENT     at draws, differences of the log density contradict its gradient. Looked for like JUMPS
        IMPROPER     the log density does not depend on a value, does not fall far beyond the draws, or a value
                     runs off to infinity: a prior is missing, or a sign is wrong
        RESTARTED    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
-                    several modes this hides one: compare with keep_stuck_chains. A note where the place that
-                    it left has next to none of the mass, or leads to the draws; and of a warm-up that was
-                    done again, with its draws, because these had begun where next to none of the mass is
+                    several modes this hides one: compare with keep_stuck_chains. A note if the place it left
+                    has next to no mass or leads to the draws. Also: warm-up and draws were repeated, because
+                    the draws had begun where next to no mass is
        NOT_MIXED    the chains had not met when warm-up ended
-       STUCK, ACCEPT, METRIC   steps are too long or too short, or of one length where scales vary
-       CONSTANT, NOT_FINITE, FEW_CHAINS, FEW_DRAWS, CHECKPOINT   what the diagnostics lack, or a file
-     The line about the sampler says what its choice rests on: how far gradients are from those of a normal
+       STUCK, ACCEPT, METRIC   steps are too long or too short, or of one length though scales vary
+       CONSTANT, NOT_FINITE, FEW_CHAINS, FEW_DRAWS, CHECKPOINT   what diagnostics lack, or a file
+     The line about the sampler gives the grounds of its choice: how far gradients are from those of a normal
      distribution with the learned mean and metric; the largest variance of a parameter in units of that
-     metric (1 where it fits); E-BFMI; and how far trees reached, in standard deviations.
+     metric (1 if it fits); E-BFMI; and the extent of trees, in standard deviations.
 
    RESULTS  gpumc_write_store makes a folder that Python opens, gpumc_write_stan_csv files for R and Stan's
      tools; also .npy, a tidy CSV, the metric as JSON, from which another run starts (initial_metric).
      gpumc_stream_open writes while sampling, keeps nothing in memory, and is resumed with the checkpoint.
      gpumc_merge reads stores of separate jobs into one fit, for diagnostics of all chains; it needs the file
-     gpumc.json (model, seed, chains, shapes, warnings) that every store of ours has and others pass over.
+     gpumc.json (model, seed, chains, shapes, warnings) that every gpumc store has and other readers ignore.
          xarray, ArviZ 1:  xarray.open_datatree("fit.zarr", engine="zarr"); arviz.from_zarr("fit.zarr")
          ArviZ before 1:   with zarr 2 from_zarr; with zarr 3 InferenceData.from_datatree of the first
 
@@ -223,21 +227,21 @@
    ROWS  A likelihood that sums over many data rows goes through GPUMC_ROW(name, group, shared, columns): one
      row as a plain scalar function, compiled for SSE2, AVX2 and AVX-512 (or NEON), chosen at run time;
      GPUMC_ISA in the environment forces one. gpumc_rows_init sorts the rows by group once; gpumc_rows_eval,
-     called from your density, adds up value and gradient. Rows know nothing of each other: what goes from
-     trial to trial wants a density of its own, as in examples/learning.c and nile.c. See >>api-rows.
+     called from your density, adds up value and gradient. Rows are independent: state that carries over from
+     trial to trial needs a hand-written density, as in examples/learning.c and nile.c. See >>api-rows.
 
    ERRORS   Calls return a gpumc_status: 0 success, 1 stopped on request, negative an error. The text is in
      fit.message, or in the gpumc_error you pass. Nothing is printed unless you ask, nothing calls exit.
    MEMORY   All of it through options.allocator, before the first draw and after the last; sampling allocates
      nothing. With discard_draws memory does not grow with the draws: on_draw sees each one.
    THREADS, SEEDS  Same program, seed and num_chains: the same draws, bit for bit, whatever the thread count.
-     Another compiler or processor: the same distribution. Chains of other processes: set first_chain_id.
-     Threads that no chain needs share the rows of hierarchical models where these are many, and what is
-     learned and summed up of a thousand parameters and more.
+     Another compiler or processor: the same distribution. Chains in other processes: set first_chain_id.
+     Threads that no chain needs share the rows of hierarchical models if there are many, and adaptation and
+     summaries from a thousand parameters on.
    SWITCHES GPUMC_STATIC makes all functions private to the file: for programs of one file, which then compile
      in half the time. GPUMC_NO_THREADS builds without threads. Floating-point traps (feenableexcept) must be
-     off. -ffast-math does no harm to what this file holds, but a density compiled by it must not count on NaN
-     or infinity. GPUMC_MAX_JSON_DEPTH (16) and GPUMC_MAX_FILE_BYTES (4 GiB) bound what readers take.
+     off. -ffast-math does not harm the code in this file, but a density compiled with it must not rely on NaN
+     or infinity. GPUMC_MAX_JSON_DEPTH (16) and GPUMC_MAX_FILE_BYTES (4 GiB) limit what readers accept.
    WHAT IT DOES NOT DO  no automatic differentiation, no modelling language, no discrete parameters. */
 #ifndef GPUMC_H
 #define GPUMC_H
@@ -7584,7 +7588,7 @@ static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
                            is_param ? "parameter" : "output", (double)(is_param ? i : i - m->n_params)) < 0;
     return GPUMC__WRONG(!gpumc__name_is_valid(b.name), "names are up to 200 letters, digits and _, start "
                         "with a letter, do not end in __, and are not chain, draw, sample or pred_id")
-        || GPUMC__WRONG(twin < i, "the name stands twice; letter case does not tell blocks apart")
+        || GPUMC__WRONG(twin < i, "the name is used twice (letter case does not count)")
         || GPUMC__WRONG(!b.n_dims != !b.dims, "n_dims is %.0f and dims is %s; give both or none",
                         (double)b.n_dims, b.dims ? "given" : "NULL")
         || GPUMC__WRONG(gpumc__nth_size(m, i) == 0, "size %.0f and dims contradict each other, "
@@ -7617,12 +7621,13 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
                         "bounds %g and %g must be finite", p->lower, p->upper)
         || GPUMC__WRONG(interval && !(lower < upper && gpumc__is_finite(upper - lower)),
                         "lower %g must be below upper %g (set both)", lower, upper)
-        || GPUMC__WRONG(stray && !unit, "lower %g and upper %g do not go with its kind: GPUMC_LOWER has the "
+        || GPUMC__WRONG(stray && !unit, "lower %g and upper %g do not fit its kind: GPUMC_LOWER takes the "
                         "one, GPUMC_UPPER the other, GPUMC_INTERVAL both", p->lower, p->upper)
-        || GPUMC__WRONG(moved, "offset %g and multiplier %g want the kind GPUMC_AFFINE",
+        || GPUMC__WRONG(moved, "offset %g and multiplier %g need the kind GPUMC_AFFINE",
                         p->offset, p->multiplier)
-        || GPUMC__WRONG(p->typical != 0 && !gpumc__has_shapes(p->kind), "typical %g wants the kind GPUMC_"
-                        "POSITIVE, _LOWER, _UPPER, _INTERVAL, _ORDERED or _POSITIVE_ORDERED", p->typical)
+        || GPUMC__WRONG(p->typical != 0 && !gpumc__has_shapes(p->kind), "typical %g needs the kind "
+                        "GPUMC_POSITIVE, _LOWER, _UPPER, _INTERVAL, _ORDERED or _POSITIVE_ORDERED",
+                        p->typical)
         || GPUMC__WRONG(p->n_inits > 0 && !p->init, "n_inits is %.0f, init NULL", (double)p->n_inits)
         || GPUMC__WRONG(!(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
                         "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
@@ -7657,13 +7662,13 @@ static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role
     while (index && k < size && index[k] < n) k++;
     if (!name)
         return GPUMC__WRONG(index != NULL, "%s_index is given without %s; name the block", role, role);
-    return GPUMC__WRONG(at == i, "%s \"%.60s\" is no parameter that stands earlier in the list; "
-                        "add it or move it up (behind a link it is log_NAME or logit_NAME)", role, name)
+    return GPUMC__WRONG(at == i, "%s \"%.60s\" is not a parameter earlier in the list; add it or move it up "
+                        "(behind a link it is log_NAME or logit_NAME)", role, name)
         || GPUMC__WRONG(role[0] == 's' && !gpumc__is_positive(&m->params[at]),
                         "scale \"%.60s\" is not positive by declaration (GPUMC_%s); declare it "
                         "GPUMC_POSITIVE", name, gpumc__kind_names[m->params[at].kind])
-        || GPUMC__WRONG(!index && n != 1 && n != size, "%s \"%.60s\" has %.0f values where 1 or "
-                        "%.0f would fit; give %s_index", role, name, (double)n, (double)size, role)
+        || GPUMC__WRONG(!index && n != 1 && n != size, "%s \"%.60s\" has %.0f values, where 1 or %.0f would "
+                        "fit; give %s_index", role, name, (double)n, (double)size, role)
         || GPUMC__WRONG(index && k < size, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of \"%.60s\"); "
                         "indices count from 0", role, (double)k, (double)index[k], (double)(n - 1), name);
 }
@@ -7685,13 +7690,13 @@ static int gpumc__factor_is_wrong(const gpumc_model *m, size_t i, gpumc_error *e
     const size_t K = gpumc__count_kin(m, m->n_params, p->factor);
     size_t first = 0;
     while (first < i && gpumc__count_kin(m, first + 1, p->factor) == 0) first++;
-    return GPUMC__WRONG(at == i || m->params[at].kind != GPUMC_CHOLESKY_CORR, "factor \"%.60s\" "
-                        "is no block of kind GPUMC_CHOLESKY_CORR that stands earlier in the list", p->factor)
+    return GPUMC__WRONG(at == i || m->params[at].kind != GPUMC_CHOLESKY_CORR, "factor \"%.60s\" is not a "
+                        "block of kind GPUMC_CHOLESKY_CORR earlier in the list", p->factor)
         || GPUMC__WRONG(n != K * K || m->params[at].n_dims != 2, "factor \"%.60s\" is named by %.0f block%s, "
                         "but needs one for each of its rows (%.0f), and no further dims", p->factor,
                         (double)K, K == 1 ? "" : "s", (double)m->params[at].dims[m->params[at].n_dims - 1])
-        || GPUMC__WRONG(gpumc__nth_size(m, i) != gpumc__nth_size(m, first), "it has %.0f "
-                        "elements and \"%.60s\", of the same factor, %.0f", (double)gpumc__nth_size(m, i),
+        || GPUMC__WRONG(gpumc__nth_size(m, i) != gpumc__nth_size(m, first), "it has %.0f elements, but "
+                        "\"%.60s\", of the same factor, has %.0f", (double)gpumc__nth_size(m, i),
                         m->params[first].name, (double)gpumc__nth_size(m, first));
 }
 
@@ -7717,8 +7722,8 @@ static int gpumc__walk_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
     const size_t length = gpumc__walk_length(p, size, &stride);
     if (!p->walk_dim || !p->location) return 0;
     while (k < size && (k / stride % length == 0 || (index ? index[k] == index[k - stride] : n == 1))) k++;
-    return GPUMC__WRONG(k < size, "elements %.0f and %.0f, of one walk, have two locations, "
-                        "and only that of its first element counts; give location_index one value a walk",
+    return GPUMC__WRONG(k < size, "elements %.0f and %.0f of one walk have different locations, but only "
+                        "that of its first element counts; give location_index one value a walk",
                         (double)k - (double)stride, (double)k);
 }
 
@@ -7780,7 +7785,7 @@ static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
     const char *wrong = !m->params || m->n_params == 0 ? "no parameters; set params and n_params"
         : !m->log_density && !m->log_density_batch ? "no density; set log_density or log_density_batch"
         : m->guide && !m->log_density
-            ? "a guide but no log_density for it to guide; log_density_batch does not do" : NULL;
+            ? "guide is set, but no log_density for it to guide; log_density_batch cannot be guided" : NULL;
     if (wrong) return gpumc__fail(error, GPUMC_ERROR_MODEL, "the model has %s", wrong);
     if (m->n_outputs > 0 && (!m->outputs || !m->generate))
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "n_outputs is %.0f but %s is NULL", (double)m->n_outputs,
@@ -8607,9 +8612,8 @@ static gpumc_status gpumc__check_same_value(gpumc__probing *all, gpumc_team *tea
         if (!(all->distances[k] > 1e-9)) continue;
         if (same) gpumc__free_name(all->probe.layout, (size_t)all->slopes[k], name, sizeof name);
         else snprintf(values, sizeof values, " (%.17g, then %.17g)", all->probe.lp, all->seen[k]);
-        return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "evaluated again at one point the %s%s%s is another: "
-                           "it must depend on x and data alone; is memory written to that several threads "
-                           "share?",
+        return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "evaluated twice at one point, the %s%s%s differs: "
+                           "it must depend on x and data alone; does it write to memory that threads share?",
                            same ? "derivative by " : "log density", name, values);
     }
     return GPUMC_OK;
@@ -8629,8 +8633,8 @@ static gpumc_status gpumc__check_room(const gpumc_layout *l, const double *x, do
         for (size_t i = 0; i < GPUMC__GUARDS; i++) kept &= g[n + i] == 0;
         blind = gpumc__is_nan(lp);
         if (!kept || (known && !blind))
-            return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "the density %s behind the %.0f values that the "
-                               "parameter list gives it: a size there is too small, or an index too large",
+            return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "the density %s beyond the %.0f values of the "
+                               "parameter list: a size there is too small, or an index too large",
                                kept ? "reads" : "writes", (double)n);
     }
     return GPUMC_OK;
@@ -8674,9 +8678,9 @@ static gpumc_status gpumc__check_held(const gpumc_layout *l, double *x, double *
         while (places[k] >= p->at + p->size) p++;
         if (!gpumc__is_loose(l, p->param, places[k], x, g)) continue;
         gpumc__free_name(l, p->free_at + (places[k] - p->at), name, sizeof name);
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "the log density does not depend on \"%.60s\", whatever "
-                           "it is, so nothing holds it: give it a prior or bounds (kind, lower, upper), or "
-                           "leave it out", name);
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "the log density does not depend on \"%.60s\" at all, "
+                           "so that its posterior is improper: give it a prior or bounds (kind, lower, "
+                           "upper), or leave it out", name);
     }
     return GPUMC_OK;
 }
@@ -8762,9 +8766,10 @@ static gpumc_status gpumc__check_combined(const gpumc_layout *l, const double *s
         gpumc__free_name(l, p->free_at + (places[i] - p->at), name, sizeof name);
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", named > 1 ? ", " : "", name);
     }
-    return gpumc__fail(error, GPUMC_ERROR_MODEL, "the log density stays the same where %s%s move together, "
-                       "however far: nothing holds such a combination; give one a prior, leave one out, or "
-                       "have them sum to zero (GPUMC_SUM_TO_ZERO)", names, named > 3 ? ", ..." : "");
+    return gpumc__fail(error, GPUMC_ERROR_MODEL, "the log density does not change when %s%s move together, "
+                       "however far, so that nothing identifies such a combination; give one a prior, leave "
+                       "one out, or have them sum to zero (GPUMC_SUM_TO_ZERO)", names,
+                       named > 3 ? ", ..." : "");
 }
 
 /* Whether derivatives by the block of that name, if there is one, are the same in g and h. */
@@ -8793,9 +8798,9 @@ static gpumc_status gpumc__check_joined(const gpumc_layout *l, const double *sta
         const int joined = !gpumc__same_by(l, q->location, g, h) || !gpumc__same_by(l, q->scale, g, h);
         if (joined) name = q->factor, what = "factor";
         if (!gpumc__is_finite(moved) || !name || (joined && !gpumc__same_by(l, name, g, h))) continue;
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "the density does not join \"%.60s\" to its %s, "
-                           "\"%.60s\": the derivative by that is the same wherever the block is; add its "
-                           "population to the density, or declare none", q->name, what, name);
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "the density does not connect \"%.60s\" with its %s, "
+                           "\"%.60s\": the derivative with respect to that is the same wherever the block "
+                           "is; add its population to the density, or declare none", q->name, what, name);
     }
     return GPUMC_OK;
 }
@@ -11288,7 +11293,7 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
     const size_t passes = b->quantile_form ? 0 : b->quantile ? gpumc__walk_length(g, b->size, &stride) : 1;
     double *all = e->rows_work + e->h->rows_work, *z = all + b->at;
     if (rng && b->population && b->population->density && !b->quantile)
-        return GPUMC__BAD_PARAM(error, g->name, "its population has no quantile to draw it by");
+        return GPUMC__BAD_PARAM(error, g->name, "its population has no quantile function to draw it with");
     for (size_t i = 0; i < b->size; i++)
         z[i] = !rng ? 0 : b->law.draw ? b->law.draw(rng, x + b->shape) : gpumc_rng_normal(rng);
     memcpy(x + b->at, z, b->size * sizeof(double));
@@ -11432,9 +11437,8 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
         if ((d->n_rows > 0 || factor) && !gpumc__is_linked(p) && !gpumc__is_taken(d, p->name))
             return GPUMC__BAD_PARAM(error, p->name, "%s", factor
                                     ? "no block names it as its factor, and no rows take it"
-                                    : "nothing depends on it: it is in the takes of no rows, and of no block "
-                                      "the .location, .scale, .factor, .coefficients or "
-                                      ".walk_coefficient");
+                                    : "nothing depends on it: no rows take it, and it is no block's "
+                                      ".location, .scale, .factor, .coefficients or .walk_coefficient");
     }
     return GPUMC_OK;
 }
@@ -15506,7 +15510,7 @@ static void gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
     for (size_t c = 0; c < a->n_chains; c++)
         gpumc_nuts_set_path(chains[c], asked, length, swings ? GPUMC__SPRING_WINDOW : 0.4);
     a->sampler = chains[0]->sampler;
-    if (swings) snprintf(a->reason, sizeof a->reason, "the metric given has a spring");
+    if (swings) snprintf(a->reason, sizeof a->reason, "the given metric has a spring");
     gpumc__adapt_unguide(a, chains, asked);
 }
 
@@ -15521,9 +15525,9 @@ static void gpumc__adapt_again(gpumc_adapt *a, gpumc_nuts *const *chains, size_t
                                const char *finding)
 {
     const int narrow = strcmp(finding, "DIVERGENT") == 0 || strcmp(finding, "HELD") == 0;
-    snprintf(a->reason, sizeof a->reason, "by %s there was GPUMC_W_%s, so again%s%s",
+    snprintf(a->reason, sizeof a->reason, "%s gave GPUMC_W_%s, so again%s%s",
              gpumc__sampler_names[a->sampler], finding,
-             a->sampler == GPUMC_SAMPLER_NUTS ? "" : " by trees", narrow ? " in shorter steps" : "");
+             a->sampler == GPUMC_SAMPLER_NUTS ? "" : " with NUTS", narrow ? " in shorter steps" : "");
     if (narrow) a->options.target_accept = gpumc__target_again(a->options.target_accept);
     gpumc__adapt_trees(a, chains);
     memset(a->trials, 0, a->n_chains * sizeof *a->trials);
@@ -17037,22 +17041,22 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     const int few = !outside && divergent < 0.005 * all && asked < 0.95;
     GPUMC__WARN(v->draws > 0 && divergent > 0, DIVERGENT, 0, divergent / all, "%.0f of %.0f draws (%s %%) "
         "diverged%s%s: %s%s%s%s", divergent, all, gpumc__significant(100 * divergent / all, 2, number),
-        v->apart.count > 0 ? ", unlike the rest in " : "", gpumc__name_worst(fit, &v->apart, 3, -1, names),
+        v->apart.count > 0 ? ", unlike the others in " : "", gpumc__name_worst(fit, &v->apart, 3, -1, names),
         outside ? "the density is 0 or not a number there; declare bounds (kind, lower, upper; for a + b < 1 "
-        "a simplex; sample the distance from one that moves with others), and by priors keep scales from 0"
-        : "estimates may be biased, a region of high curvature is missed; ",
+        "a simplex; sample the distance from one that moves with others), keep scales away from 0 by priors"
+        : "estimates may be biased, as a region of high curvature is missed; ",
         few ? "raise target_accept to 0.95, then " : "", outside ? "" : gpumc__hard_region(fit),
         outside || few ? "" : ", then raise target_accept");
     GPUMC__WARN(deep > 0, TREEDEPTH, deep <= 0.05, deep, "%.0f of %.0f draws (%s %%) reached max_treedepth "
         "%d: trajectories were cut short, which costs speed, not validity; rescale or decorrelate, then "
         "raise it", v->deep, v->draws, gpumc__significant(100 * deep, 2, number), fit->options.max_treedepth);
     GPUMC__WARN(v->slow.count > 0 && draws >= 20, EBFMI, 0, -v->slow.value[0],
-        "E-BFMI is below 0.3 in %.0f of %.0f chains (%.2f in chain %.0f): the range of energies is explored "
-        "slowly, tails may be missed; heavy tails or a funnel, reparameterise", v->slow.count, chains,
+        "E-BFMI is below 0.3 in %.0f of %.0f chains (%.2f in chain %.0f): energies are explored slowly and "
+        "tails may be missed; look for heavy tails or a funnel, and reparameterise", v->slow.count, chains,
         -v->slow.value[0], (double)v->slow.which[0] + 1);
     GPUMC__WARN(v->r_hat.count > 0, RHAT, 0, v->r_hat.value[0], "R-hat is above 1.01 for %.0f of %.0f "
-        "quantities (%s): chains disagree; %s sums that data do not identify, several modes, label switching "
-        "(GPUMC_ORDERED), covariates far from 0, priors", v->r_hat.count, n,
+        "quantities (%s): chains disagree; %s sums that the data do not identify, several modes, label "
+        "switching (GPUMC_ORDERED), covariates far from 0, priors", v->r_hat.count, n,
         gpumc__name_worst(fit, &r_hat, 3, 4, names),
         v->r_hat.value[0] > 1.2 ? "suspect" : "run longer first, then suspect");
     GPUMC__WARN(v->ess.count > 0, ESS, 0, -v->ess.value[0], "ESS is below 100 a chain for %.0f of %.0f "
@@ -17067,29 +17071,29 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         gpumc__name_worst(fit, &v->not_finite, 3, -1, names));
     GPUMC__WARN(v->stuck.count > 0 && draws >= 20, STUCK, 0, v->stuck.value[0],
         "%.0f of %.0f chains did not move in more than half of their draws (%s %% in chain %.0f): steps are "
-        "too long where they are; look at the start, raise target_accept", v->stuck.count, chains,
+        "too long where they are; check the start, raise target_accept", v->stuck.count, chains,
         gpumc__fixed(100 * v->stuck.value[0], 0, number), (double)v->stuck.which[0] + 1);
     GPUMC__WARN(v->draws > 0 && v->held.value[0] >= gpumc__held_limit(v) && !(v->stuck.count > 0), HELD, 0,
         v->held.value[0], "chain %.0f stayed at one point for %.0f transitions in a row: a narrow region "
-        "that is hard to leave is hard to find, and estimates may lack it; %s%s, then raise target_accept",
+        "that is hard to leave is hard to enter, and estimates may miss it; %s%s, then raise target_accept",
         (double)v->held.which[0] + 1, v->held.value[0],
         fit->sampler > GPUMC_SAMPLER_NUTS ? "compare with the sampler NUTS, " : "", gpumc__hard_region(fit));
     else
-        GPUMC__WARN(v->strays > 0, HELD, 0, v->stays, "%.0f draws lie where the density is far from the "
-            "normal that HMC moves by, in %.0f stays: what is entered and left so seldom has too much or too "
-            "little weight; compare with the sampler NUTS", v->strays, v->stays);
+        GPUMC__WARN(v->strays > 0, HELD, 0, v->stays, "%.0f draws, in %.0f visits, lie where the density is "
+            "far from the normal that HMC moves by: a region that is entered and left so seldom has too much "
+            "or too little weight; compare with the sampler NUTS", v->strays, v->stays);
     GPUMC__WARN(fit->n_warmup && aim > 0 && v->draws >= 100
         && (accept > aim + 0.1 || accept < fmin(aim, asked) - 0.1), ACCEPT, accept > aim, accept,
-        "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer num_warmup "
+        "mean acceptance is %.2f, where %.2f was wanted: the step size came out too %s; a longer num_warmup "
         "may help", accept, aim, accept > aim ? "short, which costs speed"
-        : "long, or the model's guide lies too far from it, if there is one");
+        : "long, or the guide, if there is one, is too far from the model");
     const int learned = fit->n_warmup > 0 && fit->metric.kind != GPUMC_METRIC_UNIT;
     GPUMC__WARN(learned && residual > 10, METRIC, 0, residual, "the metric does not fit: the squared Fisher "
         "residual is %s a dimension, where 0 is perfect; scales vary over the posterior, reparameterise",
         gpumc__significant(residual, 2, number));
     GPUMC__WARN(chains < 4, FEW_CHAINS, 1, chains, "%.0f chain%s", chains, chains > 1
         ? "s: R-hat is more dependable with 4"
-        : ": only its halves can be compared, another mode would go unseen; run 4");
+        : ": only its halves can be compared, and another mode would go unseen; run 4");
     GPUMC__WARN(draws < 100, FEW_DRAWS, 1, draws,
         "%.0f draws a chain: diagnostics and intervals are not dependable below 100", draws);
     return done;
@@ -17860,7 +17864,7 @@ static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, i
     for (; status == GPUMC_OK && done < 2 * n; done += status == GPUMC_OK) {
         gpumc__file_names(fit, base, per_chain, done % n, name, room);
         if (!gpumc__is_replaceable(name))
-            status = gpumc__fail(error, GPUMC_ERROR_FILE, "%.160s: is there and no ordinary file", name);
+            status = gpumc__fail(error, GPUMC_ERROR_FILE, "%.160s: exists and is not an ordinary file", name);
         else if (done < n) {
             begun = done + 1;
             status = gpumc__write_file(temporary, "wb", 1, fit, done, contents, error);
@@ -18271,8 +18275,8 @@ static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
         if (other->group != e->group) continue;
         if (strcmp(other->name, e->name) < 0) place = i + 1;
         if (gpumc__same_word(other->name, e->name))
-            GPUMC__REFUSE(s, "\"%.100s\" stands twice in %s, as variable or dimension; letter case does not "
-                          "tell them apart: rename one", e->name, gpumc__group_names[e->group]);
+            GPUMC__REFUSE(s, "\"%.100s\" is used twice in %s, as variable or dimension (letter case does not "
+                          "count): rename one", e->name, gpumc__group_names[e->group]);
     }
     if (!s->status && !gpumc__reserve(&s->allocator, &s->entries, 1, sizeof *e, s->error))
         s->status = GPUMC_ERROR_MEMORY;
@@ -21313,9 +21317,9 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
     gpumc_error why;
     if (r->model->explain && r->model->explain(work, r->model->data, &why) != GPUMC_OK)
         return gpumc__fail(error, GPUMC_ERROR_START, tries == 1
-                               ? "chain %.0f: its start will not do (are data outside their support, or is "
+                               ? "chain %.0f: its start is unusable (are data outside their support, or is "
                                  "init?): %.170s"
-                               : "chain %.0f: none of its start points will do (are data outside their "
+                               : "chain %.0f: none of its start points is usable (are data outside their "
                                  "support? else give init): %.170s", (double)(c + 1), why.text);
     for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 80; i++) {
         const gpumc__placed *p = &r->layout->parts[i];
@@ -21325,9 +21329,10 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
     for (size_t i = 0; gpumc__is_finite(lp) && i < r->fit->n_params_columns; i++) {
         if (gpumc__is_finite(g[i])) continue;
         gpumc_column_name(r->fit, i, name, sizeof name);
-        return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the derivative of the %s by %.80s is %g, "
-                           "the %s %g (at %s)", (double)(c + 1), by_guide ? "guide" : "density", name, g[i],
-                           by_guide ? "guide" : "log density", lp, where);
+        return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the derivative of the %s with respect to "
+                           "%.80s is %g, the %s %g (at %s)", (double)(c + 1),
+                           by_guide ? "guide" : "density", name, g[i], by_guide ? "guide" : "log density",
+                           lp, where);
     }
     const char *what = gpumc__is_finite(lp) ? "gradient" : by_guide ? "guide" : "log density";
     const char *may = gpumc__is_nan(lp) ? "is a number in the data NaN, a scale not positive"
@@ -21689,12 +21694,12 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
     is_free &= !unit;                                     /* bounds hold a probability, but for its 0 */
     rises &= !unit;
     return is_free ? "the log density does not depend on it where the chains are"
-        : gone ? "it has gone beyond 1e9 (has the log density its sign, the model its units?)"
-        : rises ? "the log density rises away from its median where the chains end (has it its sign?)"
+        : gone ? "it has gone beyond 1e9 (check the sign of the log density, and units)"
+        : rises ? "the log density rises away from its median where the chains end (check its sign)"
         : falls ? "its draws span nine orders of magnitude or more, towards zero"
         : positive && !unit && s.q95 > 1e6 * s.q50
                 && s.q95 / s.q50 * (s.q95 / s.q50) > s.q50 / s.q5         /* not for want of a lower end */
-            ? "its upper tail has no end in sight" : NULL;
+            ? "its upper tail does not seem to end" : NULL;
 }
 
 /* Puts the elements of one location whose one scale is value i to that location; returns how many. */
@@ -21790,12 +21795,12 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r, int finished)
              && (gpumc__is_open(p->param->kind) || p->param->kind == GPUMC_UNIT); i++)
             if ((wrong = gpumc__loose(r, p, i, doubted)) != NULL) loose = i;
     if (!wrong && finished && f->draws && f->n_draws > 4 && (loose = gpumc__endless(r)) != GPUMC__NONE)
-        wrong = "far beyond the draws the log density does not fall, so that its mass has no end";
+        wrong = "far beyond the draws the log density does not fall, so that its mass is infinite";
     if (!wrong) return GPUMC_OK;
     gpumc_column_name(f, loose, name, sizeof name);
     return gpumc__say_first(f, gpumc__warn(
-        f, GPUMC_W_IMPROPER, 0, (double)loose, "nothing seems to hold %s: %s. Give it a prior, a narrower "
-        "one, or leave it out; until then no draw of anything means much", name, wrong));
+        f, GPUMC_W_IMPROPER, 0, (double)loose, "the posterior of %s seems improper: %s. Give it a prior, or "
+        "a narrower one, or leave it out; until then no draw of any parameter means much", name, wrong));
 }
 
 /* ---- where the density jumps ----------------------------------------------------------------------
@@ -21903,7 +21908,7 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
     }
     return gpumc__say_first(f, gpumc__warn(
         f, GPUMC_W_JUMPS, 0, jump, "the log density jumps by %.3g %s, which its gradient does not show: is "
-        "there an if, a floor or a comparison in it? Sum out what is discrete, or smooth it", fabs(jump),
+        "there an if, a floor or a comparison in it? Sum out discrete values, or smooth the jump", fabs(jump),
         where));
 }
 
@@ -21952,8 +21957,8 @@ static gpumc_status gpumc__warn_of_change(gpumc__run *r)
     }
     if (changed < 3) return GPUMC_OK;
     return gpumc__say_first(f, gpumc__warn(
-        f, GPUMC_W_CHANGED, 0, changed, "asked again, the log density is another at %.0f of %.0f draws, by "
-        "up to %.3g: it must depend on x and data alone; is memory written to that several threads share?",
+        f, GPUMC_W_CHANGED, 0, changed, "evaluated again, the log density differs at %.0f of %.0f draws, by "
+        "up to %.3g: it must depend on x and data alone; does it write to memory that threads share?",
         changed, (double)(n * f->n_chains), most));
 }
 
@@ -21977,9 +21982,10 @@ static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
     gpumc__release(&f->allocator, q);
     if (n_wrong < 2) return GPUMC_OK;
     return gpumc__say_first(f, gpumc__warn(
-        f, GPUMC_W_GRADIENT, 0, n_wrong, "the gradient is wrong at %d of %d draws: by %s it is %.6g where "
-        "differences give %.6g (free coordinates); look for a sign or a term left out, and mend that before "
-        "all else", n_wrong, (int)LOOKED_AT, wrong.name, wrong.analytic, wrong.numeric));
+        f, GPUMC_W_GRADIENT, 0, n_wrong, "the gradient is wrong at %d of %d draws: the derivative with "
+        "respect to %s is %.6g, where differences give %.6g (free coordinates); look for a wrong sign or a "
+        "missing term, and mend that first", n_wrong, (int)LOOKED_AT, wrong.name, wrong.analytic,
+        wrong.numeric));
 }
 
 /* ---- what no draw has reached -------------------------------------------------------------------- */
@@ -22247,10 +22253,10 @@ static void gpumc__name_image(const gpumc__mirror *m, const gpumc__image *image,
     const size_t at = p->at + image->element * apart;
     char one[48], two[48];
     gpumc_column_name(m->run->fit, at, one, sizeof one);
-    if (image->map == GPUMC__TURN) snprintf(text, size, "%s %s turned", turned, one);
-    else if (image->map == GPUMC__TURN_BLOCKS && p == q) snprintf(text, size, "%s %.40s turned", turned, a);
+    if (image->map == GPUMC__TURN) snprintf(text, size, "%s %s reversed", turned, one);
+    else if (image->map == GPUMC__TURN_BLOCKS && p == q) snprintf(text, size, "%s %.40s reversed", turned, a);
     else if (image->map == GPUMC__TURN_BLOCKS)
-        snprintf(text, size, "%s %.40s and %.40s turned", turned, a, b);
+        snprintf(text, size, "%s %.40s and %.40s reversed", turned, a, b);
     else if (image->map == GPUMC__SWAP_BLOCKS) snprintf(text, size, "%.40s and %.40s exchanged", a, b);
     else {
         gpumc_column_name(m->run->fit, at + apart, two, sizeof two);
@@ -22283,8 +22289,9 @@ static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
     if (!r->elsewhere) return GPUMC_OK;
     gpumc__name_image(&m, &found, what, sizeof what);
     return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is: with %s the "
-                       "density is as high, but no chain has come there; hold it by bounds or GPUMC_ORDERED, "
-                       "or begin chains there, too (init)", gpumc__significant(100 * most, 1, number), what);
+                       "density is as high, but no chain has been there; rule that out by bounds or "
+                       "GPUMC_ORDERED, or start chains there, too (init)",
+                       gpumc__significant(100 * most, 1, number), what);
 }
 
 /* ---- fresh starts ---------------------------------------------------------------------------------
@@ -22545,8 +22552,8 @@ static gpumc_status gpumc__warn_of_other_mode(const gpumc__fresh *s, double shar
     s->run->elsewhere = !(s->inside > 0);
     gpumc_column_name(s->run->fit, farthest, name, sizeof name);
     return gpumc__warn(s->run->fit, GPUMC_W_UNSEEN, 0, share, "%s %% of the draws are where about %s %% of "
-                       "the mass is, with %s near %s: ways from fresh starts lead there, chains hardly do; "
-                       "rule it out by priors, or begin chains there, too (init)",
+                       "the mass is, with %s near %s: fresh starts lead to that mode, which chains hardly "
+                       "enter; rule it out by priors, or start chains there, too (init)",
                        gpumc__significant(100 * s->inside, 1, has),
                        gpumc__significant(100 * share, 1, number), name,
                        gpumc__significant(s->climb.work[farthest], 3, at));
@@ -22627,8 +22634,8 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     if (found == GPUMC__NONE && r->unseen.share > 0 && gpumc__share_seen(r) < 0.4 * r->unseen.share) {
         gpumc_column_name(f, r->unseen.extents->column, name, sizeof name);
         return gpumc__warn(f, GPUMC_W_UNSEEN, 0, r->unseen.share, "HMC had no draws where about %s %% of the "
-                           "mass is, far from all of them %s%s; trees drew again and have too few there: "
-                           "estimates lack it; more chains, from other seeds or init, may find it",
+                           "mass is, far from all of them %s%s; NUTS drew again and has too few there: "
+                           "estimates miss it; more chains, from other seeds or init, may find it",
                            gpumc__significant(100 * r->unseen.share, 1, number),
                            r->unseen.n == 1 ? "along " : "in all directions", r->unseen.n == 1 ? name : "");
     }
@@ -22640,8 +22647,8 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     }
     if (tail != GPUMC__NONE) {
         gpumc_column_name(f, all.extents[tail].column, name, sizeof name);
-        if (gpumc__warn(f, GPUMC_W_HELD, 0, (double)all.extents[tail].column, "the density falls ever "
-                        "more slowly along %s: of such a tail HMC has too few draws, or too many; compare "
+        if (gpumc__warn(f, GPUMC_W_HELD, 0, (double)all.extents[tail].column, "the density falls ever more "
+                        "slowly along %s: HMC may have too few or too many draws in such a tail; compare "
                         "with the sampler NUTS", name) != GPUMC_OK) return GPUMC_ERROR_MEMORY;
     }
     if (found == GPUMC__NONE) {
@@ -22651,7 +22658,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     }
     gpumc_column_name(f, all.extents[found % all.n].column, name, sizeof name);
     return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is, far from "
-                       "all of them %s%s: estimates lack it; %s may find it",
+                       "all of them %s%s: estimates miss it; %s may find it",
                        gpumc__significant(100 * most, 1, number),
                        found < all.n ? "along " : "in all directions", found < all.n ? name : "",
                        f->sampler == GPUMC_SAMPLER_NUTS ? "more chains, from other seeds or init,"
@@ -22747,12 +22754,12 @@ static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, uint64
     return gpumc__warn(f, GPUMC_W_RESTARTED, is_far || leads, (double)left->chain, "chain %.0f %s at log "
                        "density %.4g in warm-up iteration %.0f and was restarted from chain %.0f at %.4g: %s",
                        (double)(left->chain + 1), left->level < left->healthy_level ? "lagged"
-                       : "was in too small a place", left->level, (double)left->iteration,
+                       : "was confined to a small region", left->level, (double)left->iteration,
                        (double)(left->source + 1), left->healthy_level,
                        is_far ? "it was far off, or in a region of next to no mass"
-                       : leads ? "it was slow, for trees have come from there to the draws since"
-                       : "mostly slow from a far start (init, init_radius), but a second mode would be "
-                         "hidden by this (option keep_stuck_chains)");
+                       : leads ? "it was slow: NUTS, started there again, has come to the draws"
+                       : "most such chains are slow from a far start (init, init_radius), but a second mode "
+                         "would be hidden by this (option keep_stuck_chains)");
 }
 
 /* ---- the warnings of a run ------------------------------------------------------------------------ */
@@ -22830,14 +22837,14 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
     const gpumc__checkpoint *p = r->checkpoint;
     gpumc_status status = GPUMC_OK;
     if (p->read.status != GPUMC_OK)
-        status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "resumed from the generation before: %.200s",
+        status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "resumed from the previous checkpoint: %.200s",
                              p->read.text);
     if (p->written.status != GPUMC_OK && status == GPUMC_OK)
         status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "the last checkpoint failed: %.200s",
                              p->written.text);
     if (r->anew < 0 && status == GPUMC_OK)
         status = gpumc__warn(f, GPUMC_W_RESTARTED, 1, r->anew, "warm-up had ended too early: the draws began "
-                             "where e^%.0f of the mass is; both were done again from where these had come "
+                             "where only e^%.0f of the mass is; both were repeated from where these had got "
                              "to", r->anew);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(r, i, until);
     if (status == GPUMC_OK && f->draws) {
@@ -23061,7 +23068,7 @@ static int gpumc__sample_on(gpumc__run *r)
     r->options->thin *= 2;
     r->n_iterations[0] *= 2;
     r->doubled++;
-    snprintf(end, sizeof a->reason - (size_t)(end - a->reason), "; drew %d times as many, one in %d kept",
+    snprintf(end, sizeof a->reason - (size_t)(end - a->reason), "; drew %d times as many, kept one in %d",
              1 << r->doubled, r->options->thin);
     return gpumc__advance(r, r->n_iterations[0]);
 }
@@ -23093,8 +23100,8 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
         return GPUMC__BAD_ARGUMENT(error, "on_draw does not hand its arguments on to gpumc_stream_draw, so "
                                    "that the stream has no draws");
     if (gpumc__load_flag(&r->overran))
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "generate writes behind the %.0f values of its "
-                           "outputs: the size of an output is too small, or an index too large",
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "generate writes beyond the %.0f values of its outputs: "
+                           "the size of an output is too small, or an index too large",
                            (double)(r->fit->n_columns - r->fit->n_params_columns));
     int whole;
     while ((whole = gpumc__look_back(r, finished)) && finished) {

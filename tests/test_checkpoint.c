@@ -442,7 +442,7 @@ static void check_unseen_by_trees(void)
         CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
         int too_few = 0;
         for (size_t i = 0; i < fit.n_warnings; i++)
-            too_few += strstr(fit.warnings[i].text, "trees drew again and have too few there") != NULL;
+            too_few += strstr(fit.warnings[i].text, "NUTS drew again and has too few there") != NULL;
         gpumc_free(&fit);
         if (!too_few) continue;
         n++;
@@ -483,7 +483,7 @@ static void check_again(void)
     arm(0);
     o.progress = progress_is_right;
     o.progress_user = &wrong;
-    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && strstr(fit.sampler_reason, "again by trees"), "%s",
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && strstr(fit.sampler_reason, "again with NUTS"), "%s",
           fit.sampler_reason);
     CHECK(wrong == 0, "progress is wrong %d times", wrong);
     o.progress = NULL;
@@ -990,7 +990,7 @@ static void check_fallback(void)
         arm(300);
         CHECK(gpumc_resume(&m, &later, path, &fit) == GPUMC_STOPPED, "%s", fit.message);
         CHECK(fit.n_warnings > 0 && fit.warnings[0].code == GPUMC_W_CHECKPOINT
-              && strstr(fit.warnings[0].text, "generation before") && strstr(fit.warnings[0].text, path),
+              && strstr(fit.warnings[0].text, "previous checkpoint") && strstr(fit.warnings[0].text, path),
               "damage %d: no warning", damage);
         gpumc_free(&fit);
         {

@@ -868,7 +868,7 @@ static void check_sampler_warnings(void)
         draw_of(&h, 1, 10 * i)[1] = 0.01 * (double)i;
     }
     expect_warnings("DIVERGENT", "divergences at small tau");
-    expect_text("30 of 1600 draws (1.9 %) diverged, unlike the rest in tau: ");
+    expect_text("30 of 1600 draws (1.9 %) diverged, unlike the others in tau: ");
     make_fit(&h);
     stats_of(&h, 3, 5)->divergent = 1;
     expect_warnings("DIVERGENT", "one divergence");
@@ -938,7 +938,7 @@ static void check_sampler_warnings(void)
     make_fit(&h);
     for (size_t i = 0; i < FIT_CHAINS * FIT_CAPACITY; i++) h.stats[i].accept_stat = 0.65;
     expect_warnings("ACCEPT", "low acceptance");
-    expect_text("mean acceptance is 0.65 where 0.80 was wanted: the step size came out too long");
+    expect_text("mean acceptance is 0.65, where 0.80 was wanted: the step size came out too long");
     for (size_t i = 0; i < FIT_CHAINS * FIT_CAPACITY; i++) h.stats[i].accept_stat = 0.95;
     expect_warnings("ACCEPT(note)", "high acceptance");
     expect_text("too short");
@@ -948,7 +948,7 @@ static void check_sampler_warnings(void)
     expect_warnings("", "residuals of independent draws");
     slow_residuals(1, 0.5, 1);
     expect_warnings("HELD", "a lump that was entered twice");
-    expect_text("8 draws lie where the density is far from the normal that HMC moves by, in 2 stays");
+    expect_text("8 draws, in 2 visits, lie where the density is far from the normal that HMC moves by");
     slow_residuals(4, 1.5, 0);
     expect_warnings("", "chains as slow where the normal nearly fits");
     slow_residuals(4, 1.5, 5);
@@ -1325,7 +1325,7 @@ static const char expected_page[] =
     "note GPUMC_W_TREEDEPTH: 1 of 1600 draws (0.063 %) reached max_treedepth 10: trajectories were cut "
     "short, which costs speed, not validity; rescale or decorrelate, then raise it\n"
     "warning GPUMC_W_RHAT: R-hat is above 1.01 for 1 of 23 quantities (theta[2] 1.0331): chains "
-    "disagree; run longer first, then suspect sums that data do not identify, several modes, label "
+    "disagree; run longer first, then suspect sums that the data do not identify, several modes, label "
     "switching (GPUMC_ORDERED), covariates far from 0, priors\n"
     "warning GPUMC_W_ESS: ESS is below 100 a chain for 1 of 23 quantities (theta[2] 27): estimates are "
     "noisy; see R-hat first\n";

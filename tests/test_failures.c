@@ -208,7 +208,7 @@ static void check_kinds(void)
     REFUSE_PARAMS(WORDS("\"p\"", "multiplier 0", "positive"), { .name = "p", .kind = GPUMC_AFFINE });
     REFUSE_PARAMS(WORDS("\"p\"", "multiplier -1"), { .name = "p", .kind = GPUMC_AFFINE, .multiplier = -1 });
     REFUSE_PARAMS(WORDS("\"p\"", "typical", "inf"), { .name = "p", .kind = GPUMC_POSITIVE, .typical = INFINITY });
-    REFUSE_PARAMS(WORDS("\"p\"", "upper 1", "do not go with its kind"), { .name = "p", .upper = 1 });
+    REFUSE_PARAMS(WORDS("\"p\"", "upper 1", "do not fit its kind"), { .name = "p", .upper = 1 });
     REFUSE_PARAMS(WORDS("lower 2", "kind"), { .name = "p", .kind = GPUMC_POSITIVE, .lower = 2 });
     REFUSE_PARAMS(WORDS("upper 2", "kind"), { .name = "p", .kind = GPUMC_LOWER, .lower = 1, .upper = 2 });
     REFUSE_PARAMS(WORDS("lower 1", "kind"), { .name = "p", .kind = GPUMC_UPPER, .lower = 1, .upper = 2 });
@@ -265,10 +265,10 @@ static void check_hierarchy(void)
                   { .name = "s", .kind = GPUMC_POSITIVE }, { .name = "phi", .kind = GPUMC_UNIT, .size = 2 },
                   { .name = "t", .dims = three_walks, .n_dims = 2, .scale = "s", .walk_dim = 2,
                     .walk_coefficient = "phi" });
-    REFUSE_PARAMS(WORDS("\"t\"", "elements 0 and 1", "two locations", "location_index"),
+    REFUSE_PARAMS(WORDS("\"t\"", "elements 0 and 1", "different locations", "location_index"),
                   { .name = "m", .size = 3 }, { .name = "s", .kind = GPUMC_POSITIVE },
                   { .name = "t", .size = 3, .location = "m", .scale = "s", .walk_dim = 1 });
-    REFUSE_PARAMS(WORDS("\"t\"", "elements 4 and 5", "two locations", "location_index"),
+    REFUSE_PARAMS(WORDS("\"t\"", "elements 4 and 5", "different locations", "location_index"),
                   { .name = "m", .size = 2 }, { .name = "s", .kind = GPUMC_POSITIVE },
                   { .name = "phi", .kind = GPUMC_UNIT },
                   { .name = "t", .dims = three_walks, .n_dims = 2, .location = "m", .location_index = changes,
@@ -353,17 +353,17 @@ static void check_overruns(void)
     bowl b = { .n = 3 };
     gpumc_model m = bowl_model(&b, &two, 1);
     gpumc_sample_options o = quick;
-    refuse(__LINE__, &m, quick, GPUMC_ERROR_GRADIENT, WORDS("writes behind the 2 values", "size"));
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_GRADIENT, WORDS("writes beyond the 2 values", "size"));
     b.n = 2;
     m.log_density = nosy_density;
-    refuse(__LINE__, &m, quick, GPUMC_ERROR_GRADIENT, WORDS("reads behind the 2 values"));
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_GRADIENT, WORDS("reads beyond the 2 values"));
     m.log_density = bowl_density;
     m.outputs = &y;
     m.n_outputs = 1;
     m.generate = generate_too_much;
-    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("generate writes behind the 1 values"));
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("generate writes beyond the 1 values"));
     o.threads = 2;
-    refuse(__LINE__, &m, o, GPUMC_ERROR_MODEL, WORDS("generate writes behind the 1 values"));
+    refuse(__LINE__, &m, o, GPUMC_ERROR_MODEL, WORDS("generate writes beyond the 1 values"));
 }
 
 static void check_outputs(void)
@@ -500,7 +500,7 @@ static void check_starts(void)
            WORDS("none of its start points", "support? else give init", "row 7 is no count, x given"));
     m.params = &told;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START,
-           WORDS("its start will not do", "or is init?", "row 7 is no count, x given"));
+           WORDS("its start is unusable", "or is init?", "row 7 is no count, x given"));
     m.explain = NULL;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("where init says", "-inf at mu[1] 2"));
     m.params = &mu;
@@ -674,13 +674,13 @@ static void check_shared_memory(void)
 #if !defined(GPUMC_NO_THREADS)
     o.threads = 4;
     shared.alone = 0;
-    refuse(__LINE__, &m, o, GPUMC_ERROR_GRADIENT, WORDS("evaluated again", "share"));
+    refuse(__LINE__, &m, o, GPUMC_ERROR_GRADIENT, WORDS("evaluated twice", "share"));
 #endif
     f.rng = gpumc_rng_at(4, 0, 0, 0);
     m.log_density = far_density;
     m.data = &f;
     o.threads = 1;
-    refuse(__LINE__, &m, o, GPUMC_ERROR_GRADIENT, WORDS("evaluated again", "x and data alone"));
+    refuse(__LINE__, &m, o, GPUMC_ERROR_GRADIENT, WORDS("evaluated twice", "x and data alone"));
 }
 
 /* Blocks name a location, a scale and a factor; the density lacks the population, the factor, or nothing. */
@@ -722,9 +722,9 @@ static void check_joined(void)
     CHECK(gpumc_sample(&m, &quick, &fit) == GPUMC_OK, "%s", fit.message);
     gpumc_free(&fit);
     lacks = 1;
-    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"a\" to its location, \"mu\"", "add its population"));
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"a\" with its location, \"mu\"", "add its population"));
     lacks = 2;
-    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"a\" to its factor, \"L\"", "or declare none"));
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"a\" with its factor, \"L\"", "or declare none"));
 }
 
 /* Means of which only the sums with a common one are known, as of a variable and all its dummies: refused, but not

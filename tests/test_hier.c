@@ -1172,16 +1172,16 @@ static void check_bad_factors(void)
 {
     static const size_t two[] = { 2, 2 }, uneven[] = { 3, 2 }, cube[] = { 1, 3, 3 };
     static const struct { size_t param; const char *text; gpumc_param change; } wrong[] = {
-        { 3, "\"first\": factor \"L\" is no block of kind GPUMC_CHOLESKY_CORR", { .name = "L", .size = 9 } },
+        { 3, "\"first\": factor \"L\" is not a block of kind GPUMC_CHOLESKY_CORR", { .name = "L", .size = 9 } },
         { 3, "\"L\": GPUMC_CHOLESKY_CORR needs .dims = { K, K }", { .name = "L", .kind = GPUMC_CHOLESKY_CORR,
           .dims = uneven, .n_dims = 2 } },
         { 3, "factor \"L\" is named by 3 blocks, but needs one for each of its rows (2)", { .name = "L",
           .kind = GPUMC_CHOLESKY_CORR, .dims = two, .n_dims = 2 } },
         { 3, "n_dims is 3", { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = cube,
           .n_dims = 3 } },
-        { 5, "\"first\": factor \"M\" is no block", { .name = "first", .size = J, .location = "mu", .scale = "tau",
+        { 5, "\"first\": factor \"M\" is not a block", { .name = "first", .size = J, .location = "mu", .scale = "tau",
           .scale_index = kin_scale, .factor = "M" } },
-        { 7, "\"third\": it has 5 elements and \"first\", of the same factor, 37", { .name = "third", .size = 5,
+        { 7, "\"third\": it has 5 elements, but \"first\", of the same factor, has 37", { .name = "third", .size = 5,
           .factor = "L" } },
     };
     static const gpumc_population student = { .name = "third", .family = gpumc_population_student_t, .shape = "tau" };
@@ -1244,9 +1244,9 @@ static void check_bad_input(void)
     REFUSED(e->params[0].kind = GPUMC_SIMPLEX, "\"mu\": GPUMC_SIMPLEX");
     REFUSED(e->params[0].kind = (gpumc_kind)99, "\"mu\": kind 99 is unknown");
     REFUSED(e->params[5].kind = (gpumc_kind)-1, "\"district\": kind -1 is unknown");
-    REFUSED(e->params[5].location = "mo", "\"mo\" is no parameter");
+    REFUSED(e->params[5].location = "mo", "\"mo\" is not a parameter");
     REFUSED(e->params[5].scale = "mu", "\"mu\" is not positive");
-    REFUSED(e->params[6].location = "log_rate", "\"log_rate\" is no parameter that stands earlier");
+    REFUSED(e->params[6].location = "log_rate", "\"log_rate\" is not a parameter earlier");
     REFUSED(e->params[14].walk_dim = 1, "cannot walk");
     REFUSED(e->params[10].kind = GPUMC_UPPER, "\"rate\"");
     REFUSED(e->params[0].n_dims = 1, "\"mu\": n_dims is 1");

@@ -1043,7 +1043,7 @@ static void check_odd_fits(void)
               && strstr(error.text, "folder.csv.tmp: cannot be created: no such file or directory"),
           "%s", error.text);
     CHECK(gpumc_write_summary_csv(&fit, folder, &error) == GPUMC_ERROR_FILE
-              && strstr(error.text, "is there and no ordinary file"),
+              && strstr(error.text, "exists and is not an ordinary file"),
           "%s", error.text);
     CHECK(files_in_folder(1) == 0, "files were left");
 }
@@ -1274,7 +1274,7 @@ static void check_failures(void)
     if (mkfifo(in_folder("pipe"), 0600) == 0) {                /* as a device would be, of root */
         struct stat there;
         CHECK(gpumc_write_tidy_csv(&fit, in_folder("pipe"), &error) == GPUMC_ERROR_FILE
-              && strstr(error.text, "no ordinary file"), "%s", error.text);
+              && strstr(error.text, "not an ordinary file"), "%s", error.text);
         CHECK(stat(in_folder("pipe"), &there) == 0 && S_ISFIFO(there.st_mode), "a pipe was replaced");
         remove(in_folder("pipe"));
     }
