@@ -15196,29 +15196,29 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 }
 
 /* ====================================================================================== >>warm-up
-   Which sampler draws, and gpumc_adapt_update, which calls all of the above. */
+   The choice of the sampler, and gpumc_adapt_update, which calls all of the above. */
 
 /* ---- choice of the sampler --------------------------------------------------------------------- */
-/* Paths of a fixed length beat trees where the metric makes the target nearly round. How far it is from that
-   shows in kappa, the largest variance of a coordinate in units of the metric; elements of a hierarchy are
-   left out, their scales tell. Where gradients are the metric's normal's but for 0.2 of their length, or for
-   0.3 if that lasts, HMC on its spring beats both: a step makes an energy error of about h^2 root(rho), rho
-   the residual |x + g|^2 of a draw, so that steps reach rho^(-1/4). This is known from the first pooled
-   metric on, and the rest of warm-up gains by it too. A large kappa then says that chains are still on their
-   way: where it is clear that even there gradients are the normal's, the spring takes them in. The constants
-   were fitted to hierarchical models of 10 to 1000 groups and to published posteriors. */
+/* Paths of a fixed length beat trees where the metric makes the target nearly isotropic, measured by kappa,
+   the largest variance of a coordinate in units of the metric (elements of a hierarchy are left out: their
+   scales show it). HMC on the spring beats both where gradients differ from those of the metric's normal by
+   less than 0.2 of their length, or by less than 0.3 if they did so before, too: a step h makes an energy
+   error of about h^2 sqrt(rho), rho the residual |x + g|^2 of a draw, so steps may be rho^(-1/4) long. This
+   is known from the first pooled metric on, and the rest of warm-up profits. A large kappa then means that
+   chains are still on their way to the bulk; where gradients are clearly the normal's even so, the spring
+   takes them there. Constants: fitted to hierarchies of 10 to 1000 groups and to published posteriors. */
 #define GPUMC__PATH_LENGTH 1.45
-#define GPUMC__PATH_TAILS 0.25     /* gradients so far from the metric's normal's tell of tails */
-/* A quarter turn forgets where it began. Somewhat more takes a draw to the other side, for better means, and
-   costs what depends on squares nothing yet. */
+#define GPUMC__PATH_TAILS 0.25     /* gradients that differ more from the normal's indicate long tails */
+/* After a quarter turn, pi / 2, a draw does not depend on the one before. Slightly more makes neighbours
+   negatively correlated, which improves means and does not yet harm what depends on squares. */
 #define GPUMC__SPRING_LENGTH 1.7
 #define GPUMC__SPRING_WINDOW 0.2
-#define GPUMC__SPRING_MAY 0.3      /* if it was so before, too */
-#define GPUMC__SPRING_KEEPS 0.4    /* once it is taken */
-#define GPUMC__SPRING_CLEAR 0.1    /* however far draws spread */
-#define GPUMC__SPRING_FLOOR 0.05   /* steps so much shorter than their start: gradients do not see jumps */
-/* Of few coordinates one may have a tail that is far from normal, where chains then stay for long, and yet
-   hardly show in the mean over all draws; and trees cost nothing there. */
+#define GPUMC__SPRING_MAY 0.3      /* suffices if draws were within it before this metric, too */
+#define GPUMC__SPRING_KEEPS 0.4    /* once the spring is in use */
+#define GPUMC__SPRING_CLEAR 0.1    /* instead, where kappa is above 2 */
+#define GPUMC__SPRING_FLOOR 0.05   /* steps shorter than this times exp(mu): jumps that gradients miss */
+/* With fewer coordinates than SPRING_DIM one may have a tail far from normal in which chains stay for long,
+   but which hardly shows in the mean residual over all draws; and trees are cheap there. */
 #define GPUMC__SPRING_DIM 8
 #define GPUMC__SPRING_FEW 0.05
 
@@ -15228,7 +15228,7 @@ static double gpumc__path_aim(const gpumc_metric *m, double target_accept)
 static int gpumc__adapt_is_top(const gpumc_adapt *a, size_t i)
 { return !a->layout || !gpumc__is_linked(a->layout->parts[gpumc__part_of(a->layout, i)].param); }
 
-/* NaN when there are too few draws. */
+/* kappa of the choice above; NaN when fewer than 50 draws are in use. */
 static double gpumc__adapt_kappa(gpumc_adapt *a)
 {
     const gpumc_metric *m = &a->shared;
@@ -15242,8 +15242,8 @@ static double gpumc__adapt_kappa(gpumc_adapt *a)
     return kappa;
 }
 
-/* How normal the target is: see the choice. Trials are of the last draws before the final phase; a change of
-   centring, which moves the energies, begins them anew. */
+/* Sums up what the choice rests on: residuals, divergences on the spring and, over the last W / 5 iterations
+   before the final phase, each chain's trial. A change of coordinates shifts energies: trials begin anew. */
 static void gpumc__adapt_watch(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const int tries = a->iteration + a->options.num_warmup / 5 > a->final_start
@@ -15264,10 +15264,10 @@ static void gpumc__adapt_watch(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
 }
 
-/* Whether paths on the spring end too often where there is no density, beyond a wall: no step mends that. */
+/* Whether over 5 % of paths on the spring diverge, as at a wall of the density: no step size mends that. */
 static int gpumc__spring_hits(const gpumc_adapt *a) { return a->swung[1] > 2 + 0.05 * a->swung[0]; }
 
-/* The same under a metric that has just been learned, by the last draws that are kept. */
+/* The residual under a metric that has just been learned, of the last 64 kept draws if they are in use. */
 enum { GPUMC__REMEASURED = 64 };
 typedef struct gpumc__remeasured {
     const gpumc_adapt *adapt;
@@ -15299,7 +15299,7 @@ static void gpumc__adapt_remeasure(gpumc_adapt *a)
     for (size_t k = 0; k < n; k++) a->residual += of.residual[k];
 }
 
-/* Draws that the metric was learned from flatter it; what is less than clear must have held before, too. */
+/* Draws that the metric was learned from flatter it: above SPRING_PAYS off_before must be low, too. */
 static int gpumc__spring_pays(const gpumc_adapt *a, double off)
 {
     if (gpumc__spring_hits(a)) return 0;
@@ -15307,13 +15307,13 @@ static int gpumc__spring_pays(const gpumc_adapt *a, double off)
     return off < GPUMC__SPRING_PAYS || (off < GPUMC__SPRING_MAY && a->off_before < GPUMC__SPRING_MAY);
 }
 
-/* Whether the final phase may have the spring. With too few draws kappa is NaN. */
+/* Whether the final phase may use the spring; not with too few draws, when kappa is NaN. */
 static int gpumc__adapt_swings(double kappa, double off)
 { return off < (kappa <= 2 ? GPUMC__SPRING_KEEPS : kappa > 2 ? GPUMC__SPRING_CLEAR : 0); }
 
-/* The rule. A slow energy means heavy tails or a funnel: paths may go wrong there without a sign, trees
-   diverge and say so. Of few coordinates paths miss tails more often than trees, and those that do look best,
-   as of a curve through few points: no warning can tell. */
+/* The rule. Energies that move slowly mean heavy tails or a funnel: there paths may fail unnoticed, whereas
+   trees diverge and so give warning. With few coordinates paths miss tails more often than trees do, and the
+   runs that miss them look best, like a curve fitted to few points: no warning can tell. */
 static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
 {
     double n = 0, span = 0, diverged = 0, ebfmi = 0;
@@ -15355,13 +15355,13 @@ static gpumc_sampler gpumc__adapt_asked(gpumc_adapt *a)
     return a->options.sampler;
 }
 
-/* The density where a guide has led: where that is 0, so far below the guide that any path to the support is
-   taken, and no further, as the guide's own energies must not drown. */
+/* The log density at a point that a guide has led to, at least guide - 1e12: low enough that any path from
+   there into the support is accepted, and no lower, so that the guide's energies are not lost in rounding. */
 static double gpumc__density_led(const gpumc_layout *l, const double *q, double *g, double *work,
                                  double guide)
 { return fmax(gpumc_model_eval(l, q, g, work), guide - 1e12); }
 
-/* From here on paths are decided on by the model itself. */
+/* From here on paths are accepted or rejected by the model's own density. */
 static void gpumc__adapt_unguide(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_sampler sampler)
 {
     for (size_t c = 0; c < a->n_chains && a->guided && sampler != GPUMC_SAMPLER_NUTS; c++) {
@@ -15372,7 +15372,7 @@ static void gpumc__adapt_unguide(gpumc_adapt *a, gpumc_nuts *const *chains, gpum
     }
 }
 
-/* Starts paths of one sort, or trees, and the tuning of their steps from eps on, up to `most`. */
+/* Switches all chains to paths of one kind, or trees, and tunes their step size from eps on, up to `most`. */
 static void gpumc__adapt_paths(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_sampler sampler, int spring,
                                double length, double window, double eps, double most)
 {
@@ -15389,11 +15389,11 @@ static void gpumc__adapt_paths(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_
     a->sampler = chains[0]->sampler;
 }
 
-/* How far gradients are from the metric's normal's, of their own length; NaN where nothing is known. */
+/* RMS distance of gradients from those of the metric's normal, in units of their length; NaN: no draws. */
 static double gpumc__adapt_off(const gpumc_adapt *a)
 { return sqrt(a->residual / (a->n_residual * (double)a->dim)); }
 
-/* The step that the residual lets HMC on the spring take. */
+/* The step size that the residual allows HMC on the spring: rho^(-1/4), see the choice. */
 static double gpumc__adapt_reach(const gpumc_adapt *a)
 { return 1 / sqrt(sqrt(fmax(a->residual / a->n_residual, DBL_MIN))); }
 
@@ -15407,8 +15407,8 @@ static void gpumc__adapt_swing(gpumc_adapt *a, gpumc_nuts *const *chains, double
 static void gpumc__adapt_trees(gpumc_adapt *a, gpumc_nuts *const *chains)
 { gpumc__adapt_paths(a, chains, GPUMC_SAMPLER_NUTS, 0, 0, 0, a->tree_step, GPUMC_INF); }
 
-/* Between the first pooled metric and the final phase: trees or the spring, by the draws since the last
-   estimate. eps: the step size in force. */
+/* Between the first pooled metric and the final phase: changes from trees to the spring or back, by the
+   residual of the latest draws. eps: the step size in force. */
 static void gpumc__adapt_try(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
     const double off = gpumc__adapt_off(a);
@@ -15425,7 +15425,7 @@ static void gpumc__adapt_try(gpumc_adapt *a, gpumc_nuts *const *chains, double e
     }
 }
 
-/* Whether the spring has held for two windows, with no chain left behind: more draws would teach nothing. */
+/* Whether the spring has lasted for two windows, with no chain lagging or moved: more would teach nothing. */
 static int gpumc__adapt_settled(const gpumc_adapt *a, size_t n_restarts)
 {
     const size_t two_windows = gpumc__adapt_span(a) * 5 / 2;
@@ -15435,8 +15435,8 @@ static int gpumc__adapt_settled(const gpumc_adapt *a, size_t n_restarts)
     return settled;
 }
 
-/* The final phase begins at a switch, sooner than planned, if the choice will be the spring. n_restarts:
-   before what this switch has learned. */
+/* Begins the final phase at this switch, sooner than planned, if the choice will be the spring. n_restarts:
+   their number before the estimates made at this switch. */
 static void gpumc__adapt_stop_early(gpumc_adapt *a, size_t n_restarts)
 {
     const double off = gpumc__adapt_off(a);
@@ -15446,7 +15446,7 @@ static void gpumc__adapt_stop_early(gpumc_adapt *a, size_t n_restarts)
     a->options.num_warmup = gpumc__smaller(a->options.num_warmup, a->iteration + gpumc__adapt_span(a));
 }
 
-/* Takes what was asked for or follows the rule, and starts the tuning of paths. */
+/* Chooses the sampler, as asked for or by the rule, and starts to tune the step size of its paths. */
 static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
     const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1, off = gpumc__adapt_off(a);
@@ -15454,7 +15454,7 @@ static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, doubl
     const int swings = gpumc__adapt_swings(kappa, off);
     const double stretch = is_unit && kappa > 0 ? sqrt(kappa) /* unlearned */
         : fmin(gpumc__exp(0.3 * gpumc__log(slow)), 3);
-    /* paths up to twice as long come to tails and back more often, and there means cost no more by them */
+    /* with long tails: paths up to twice as long enter and leave them more often, and means cost no more */
     const double tails = a->guided ? 0 : fmin(fmax(off - GPUMC__PATH_TAILS, 0) / 0.15, 1);
     const double asked = a->options.path_length;
     const double length = asked > 0 ? asked : GPUMC__PATH_LENGTH * stretch * (1 + tails);
@@ -15470,8 +15470,8 @@ static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, doubl
     else if (!was_tree) gpumc__adapt_trees(a, chains);
 }
 
-/* The step size at the end: dual averaging's. What that averages may lie on both sides of where two steps no
-   longer reach: if paths of two were accepted nearly as often as they should be, it is enough for them. */
+/* The final step size, by dual averaging. Its iterates may straddle length / 2, below which two steps do not
+   reach: where paths of two steps came within 0.03 of the target acceptance, it is long enough for two. */
 static double gpumc__path_settle(const gpumc_adapt *a, const gpumc_nuts *s)
 {
     const double eps = gpumc__exp(a->dual.x_mean), *seen = a->two_steps;
@@ -15500,7 +15500,7 @@ static int gpumc__path_tune(gpumc_adapt *a, gpumc_nuts *const *chains)
     return !done;
 }
 
-/* Without warm-up. */
+/* Without warm-up: the sampler of the options (AUTO: NUTS), with the metric given. */
 static void gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_sampler asked = gpumc__adapt_asked(a);
@@ -15516,11 +15516,11 @@ static void gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
 
 static const char *const gpumc__sampler_names[] = { "automatic", "NUTS", "MAMS", "HMC" };
 
-/* What steps are tuned to where a region is narrow: with a quarter of the errors. */
+/* Target acceptance where a region is narrow: a quarter as far from 1. */
 static double gpumc__target_again(double target_accept) { return 1 - (1 - target_accept) / 4; }
 
-/* From paths that have failed back to trees, whose steps so many more iterations are to tune, shorter ones
-   where draws diverged or chains were held; all else that warm-up has learned stays. */
+/* After paths, or trees, that have failed: tunes the step size of trees in n_iterations more, to shorter
+   steps where draws diverged or chains were held. All else that warm-up has learned stays. */
 static void gpumc__adapt_again(gpumc_adapt *a, gpumc_nuts *const *chains, size_t n_iterations,
                                const char *finding)
 {
@@ -15545,8 +15545,8 @@ GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **r
 static void gpumc__adapt_set_step_sizes(const gpumc_adapt *a, gpumc_nuts *const *chains, double step_size)
 { for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], step_size); }
 
-/* Before the first iteration: units of the scales from the start points, metrics from the gradients there;
-   with three chains from both. */
+/* Before the first iteration: units of the hierarchies' scales from the start points, diagonal metrics from
+   the gradients there; with three chains or more from positions and gradients. */
 static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_layout *l = a->layout;
@@ -15577,7 +15577,7 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
     gpumc__adapt_set_step_sizes(a, chains, 0);
 }
 
-/* Remembers that a chain was put elsewhere; returns what is to hold the natural values of where it was. */
+/* Records that a chain is moved; returns the row for the natural values of the point that it leaves. */
 static double *gpumc__adapt_leaves(gpumc_adapt *a, const gpumc__restart *restart)
 {
     const size_t k = gpumc__smaller(a->n_restarts++, GPUMC__MAX_RESTARTS - 1);
@@ -15585,7 +15585,7 @@ static double *gpumc__adapt_leaves(gpumc_adapt *a, const gpumc__restart *restart
     return a->left + k * (a->layout ? a->layout->n_natural : 0);
 }
 
-/* Puts every chain that lags behind onto a draw of the best one, and remembers that for the report. */
+/* Moves every chain that lags behind to a draw of the best chain, and records that for the warnings. */
 static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_layout *l = a->layout;
@@ -15610,7 +15610,7 @@ static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
 }
 
-/* One update with the mean over the chains: a sequence of single ones would oscillate. */
+/* One update with the mean acceptance of the chains: an update for each in turn would oscillate. */
 static void gpumc__adapt_step_size(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const int final = a->iteration > a->final_start, is_unit = a->shared.kind == GPUMC_METRIC_UNIT;
@@ -15651,11 +15651,11 @@ static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
         n += a->healthy[c];
     }
     gpumc__dual_start(&a->dual, gpumc__exp(sum / n));
-    if (a->options.num_warmup < 20) a->dual.mu = a->dual.x;       /* too few updates to come back */
+    if (a->options.num_warmup < 20) a->dual.mu = a->dual.x;       /* too few updates to return from 10 eps */
     gpumc__adapt_set_step_sizes(a, chains, gpumc__exp(sum / n));
 }
 
-/* Estimates at a tenth iteration or a switch of windows. */
+/* The estimates at every tenth iteration and at every switch of windows. */
 static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const int switches = a->iteration == a->next_switch, pooled = a->iteration >= a->own_end;
@@ -15675,7 +15675,7 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
         }
     }
     if (switches && !a->options.keep_stuck_chains && a->iteration * 10 >= a->options.num_warmup * 4
-        && a->iteration >= 8) gpumc__adapt_rescue(a, chains);              /* fewer draws tell no mass */
+        && a->iteration >= 8) gpumc__adapt_rescue(a, chains);              /* fewer draws measure no mass */
     if (restart || a->iteration == a->final_start) gpumc__adapt_restart_step(a, chains);
     if (switches) {
         gpumc__adapt_forget(a);
@@ -15698,9 +15698,9 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
     a->mixing = between > 0 ? sqrt(1 + between / fmax(within, 1e-9 * between)) : 1;   /* no 0 / 0 */
 }
 
-/* Long trees are lost work in coordinates that are still to be learned, but bring chains in from afar, where
-   gradients have little to do with any metric: the first 20 iterations may have them. Models with a guide are
-   hard: after shorter ones their R-hat is larger. */
+/* Long trees are wasted while coordinates are still to be learned, but they bring in chains from far away,
+   where gradients have little to do with any metric: such chains may have them in the first 20 iterations.
+   Models with a guide are hard: after shorter trees their R-hat is larger, so they get one doubling more. */
 static void gpumc__adapt_limit_trees(const gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const int early = a->iteration < a->early_end;
@@ -15731,7 +15731,7 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
     else gpumc__path_tune(a, chains);
     if (a->iteration <= a->final_start && (a->iteration % 10 == 0 || a->iteration == a->next_switch)) {
         const double eps = a->iteration > a->own_end ? gpumc__exp(a->dual.x_mean) : chains[0]->step_size;
-        const int is_tree = a->sampler == GPUMC_SAMPLER_NUTS;    /* else a window may wait for its end */
+        const int is_tree = a->sampler == GPUMC_SAMPLER_NUTS;    /* paths learn at the end of a window */
         const int switches = a->iteration == a->next_switch;
         const size_t n_restarts = a->n_restarts;
         a->off_before = gpumc__adapt_off(a);
