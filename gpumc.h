@@ -15752,28 +15752,28 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
 }
 
 /* ===================================================================================== >>diagnose
-   How far the draws of one quantity can be trusted, and what that says about a whole fit. Definitions are
-   those of the R package posterior (Vehtari, Gelman, Simpson, Carpenter & Buerkner 2021, Bayesian Analysis
-   16); smoothed importance weights those of loo (Vehtari, Simpson, Gelman, Yao & Gabry 2024). A quantity is
-   worked out on a sheet: gathered once, sorted once. Read first: gpumc__look, gpumc__centre and gpumc__ess,
-   through which every R-hat and every effective sample size goes. */
+   Convergence diagnostics and estimates of one quantity and of all columns of a fit. Definitions are those of
+   the R package posterior (Vehtari, Gelman, Simpson, Carpenter & Buerkner 2021, Bayesian Analysis 16);
+   smoothed importance weights those of loo (Vehtari, Simpson, Gelman, Yao & Gabry 2024). The draws of a
+   quantity are gathered once on a sheet and sorted once there. Read first: gpumc__look, gpumc__centre and
+   gpumc__ess, through which every R-hat and every effective sample size goes. */
 
-/* Flags of draws that have ranks at most. */
+/* Flags of draws that are not all finite: at most statistics of ranks are defined. */
 enum { GPUMC__NO_NUMBERS = GPUMC_FLAG_NAN | GPUMC_FLAG_INFINITE };
 
-/* A value and where it stands on its sheet. */
+/* A value and its index in an array of the sheet's shape. */
 typedef struct gpumc__ranked { double value; size_t index; } gpumc__ranked;
 
-/* Chains are split in halves; the middle draw of an odd chain belongs to neither, only to the quantiles. */
+/* Chains are split in halves; the middle draw of an odd chain is in neither, but in quantiles and moments. */
 typedef struct gpumc__sheet {
     size_t n_chains, n_draws, total, half, n_halves, kept;                      /* kept = n_halves * half */
     double *x, *y;                  /* all draws, chain by chain; the series under study */
     gpumc__ranked *sorted, *spare;  /* all of sorted_of ascending; what is being ranked */
     const double *sorted_of;
-    double *scores;                 /* of ranks among n_scores kept values and of those between */
+    double *scores;                 /* normal scores of the ranks 0, 1/2, 1, ... n_scores - 1 */
     double within, between;         /* mean variance of the halves of y, variance of their means */
     double *lags;                   /* autocovariances of y, mean over the halves; n_lags are known */
-    double *wave;                   /* work of the Fourier transform, whose length is at least twice half */
+    double *wave;                   /* work of the Fourier transform, zero-padded to at least twice half */
     size_t n_lags, length, n_scores;
     double *weights;                /* logarithms of importance weights */
     double mean, sd;                /* of all draws, by gpumc__take_moments */
@@ -15794,7 +15794,7 @@ GPUMC__COPIES(return, double, gpumc__sum_above, (const double *x, size_t n, doub
     return sum;
 }
 
-/* Subtracts both; returns the sum of squares of what is left. */
+/* Subtracts base and rest from x; returns the sum of squares of what is left. */
 GPUMC__COPIES(return, double, gpumc__spread_about, (double *x, size_t n, double base, double rest),
               (x, n, base, rest), n > 64)
 {
@@ -15803,8 +15803,8 @@ GPUMC__COPIES(return, double, gpumc__spread_about, (double *x, size_t n, double 
     return sum;
 }
 
-/* Subtracts the mean and returns it; squares receives the sum over what is left. Differences to the first
-   number are what is summed: a large offset costs nothing, and constant numbers have themselves as mean. */
+/* Subtracts the mean and returns it; squares receives the sum of squared deviations. What is summed are
+   differences from x[0]: a large offset costs no precision, and the mean of constant numbers is exact. */
 static double gpumc__subtract_mean(double *x, size_t n, double *squares)
 {
     const double first = x[0], rest = gpumc__sum_above(x, n, first) / (double)n;
@@ -15829,7 +15829,7 @@ static int gpumc__flags_of_value(double x)
 static GPUMC_LOOP int gpumc__all_finite(const double *x, size_t n, int *varies)
 {
     const double first = x[0];
-    uint64_t special = 0, different = 0;     /* into the top bit of a sum, exponents of all ones carry */
+    uint64_t special = 0, different = 0;     /* an exponent of all ones carries into the sum's top bit */
     for (size_t i = 0; i < n; i++) {
         special |= (gpumc__bits_of(x[i]) & ~GPUMC__SIGN_BIT) + 0x0010000000000000ULL;
         different |= (uint64_t)(x[i] < first) | (uint64_t)(x[i] > first);
@@ -15838,7 +15838,7 @@ static GPUMC_LOOP int gpumc__all_finite(const double *x, size_t n, int *varies)
     return !(special >> 63);
 }
 
-/* Copies a series of the sheet's shape and notes what is unusual about it. */
+/* Copies a series of the sheet's shape into x and sets its flags. */
 static void gpumc__fill_sheet(gpumc__sheet *s, gpumc_series series)
 {
     const int strided = series.chain_stride || series.draw_stride;
@@ -15860,7 +15860,7 @@ static void gpumc__fill_sheet(gpumc__sheet *s, gpumc_series series)
     s->flags |= one_varies ? GPUMC_FLAG_CONSTANT_CHAIN : GPUMC_FLAG_CONSTANT;
 }
 
-/* A sheet for series of this shape, filled with the first. On failure there is none, and flags say why. */
+/* Opens a sheet for series of this shape and fills it with this one. Returns 0 on failure; flags say why. */
 static int gpumc__open_series(gpumc__sheet *s, gpumc_series series, const gpumc_allocator *allocator)
 {
     memset(s, 0, sizeof *s);
@@ -15875,7 +15875,7 @@ static int gpumc__open_series(gpumc__sheet *s, gpumc_series series, const gpumc_
     s->kept = s->n_halves * s->half;
     for (s->length = 2; s->length < s->n_draws && s->length <= SIZE_MAX / 4; s->length *= 2) continue;
     const size_t of_chain = gpumc__size_add(gpumc__size_mul(6, s->length), s->half + 1);
-    const size_t room = gpumc__size_add(gpumc__size_mul(9, s->total), of_chain);     /* of ranked: two each */
+    const size_t room = gpumc__size_add(gpumc__size_mul(9, s->total), of_chain);     /* a ranked takes two */
     s->x = (double *)gpumc__allocate(allocator, gpumc__size_mul(room, sizeof(double)));
     if (!s->x) return 0;
     s->y = s->x + s->total;
@@ -15905,10 +15905,10 @@ static int gpumc__take_moments(gpumc__sheet *s)
 }
 
 /* ---- sorting ------------------------------------------------------------------------------------
-   What is sorted are words: leading bits that tell nearly all values apart, and the index. */
+   What is sorted are 64-bit words: leading bits that tell nearly all values apart, then the index. */
 
 GPUMC__OFTEN
-/* The least and the most of n numbers, four at a time, none of which waits for another. */
+/* Minimum and maximum of n numbers, by four chains of comparisons that do not depend on each other. */
 static void gpumc__ends(const double *x, size_t n, double *least, double *most)
 {
     double low[4] = { x[0], x[0], x[0], x[0] }, high[4] = { x[0], x[0], x[0], x[0] };
@@ -15918,7 +15918,7 @@ static void gpumc__ends(const double *x, size_t n, double *least, double *most)
             high[l] = x[i + l] > high[l] ? x[i + l] : high[l];
         }
     for (size_t l = 0; l < 4; l++) {
-        const double end = x[(n - 1) - l % n];                            /* what fours have left */
+        const double end = x[(n - 1) - l % n];                            /* what the loop left */
         low[0] = fmin(low[0], fmin(low[l], end));
         high[0] = fmax(high[0], fmax(high[l], end));
     }
@@ -15926,14 +15926,14 @@ static void gpumc__ends(const double *x, size_t n, double *least, double *most)
     *most = high[0];
 }
 
-/* The place between least and most, of 2^bits. Where these are too close or far apart nothing orders them. */
+/* Words by position among 2^bits points from least to most; useless where these are too close or too far. */
 static GPUMC_LOOP void gpumc__words_by_place(const double *GPUMC__RESTRICT x, size_t n, unsigned bits,
                                             uint64_t *GPUMC__RESTRICT words)
 {
     double least, most;
     gpumc__ends(x, n, &least, &most);
     const double range = most - least, scale = range > 0 ? (double)(((uint64_t)1 << bits) - 1) / range : 0;
-    for (size_t i = 0; i < n; i++)                      /* 2^52 and more: the integer ends the word */
+    for (size_t i = 0; i < n; i++)                      /* 2^52 added: the low bits are the integer */
         words[i] = gpumc__bits_of((x[i] - least) * scale + 4503599627370496.0) << (64 - bits) | i;
 }
 
@@ -15950,7 +15950,7 @@ static GPUMC_LOOP uint64_t gpumc__words_by_bits(const double *GPUMC__RESTRICT x,
     return differ;
 }
 
-/* One pass of a radix sort: by so many bits from low on, at most eleven, the order of equal ones kept. */
+/* One stable pass of a radix sort, by so many bits, at most eleven, from bit `low` on. */
 static void gpumc__sort_pass(const uint64_t *from, uint64_t *to, size_t n, unsigned low, unsigned bits)
 {
     const size_t buckets = (size_t)1 << bits, mask = buckets - 1;
@@ -15964,7 +15964,7 @@ static void gpumc__sort_pass(const uint64_t *from, uint64_t *to, size_t n, unsig
     for (size_t i = 0; i < n; i++) to[start[from[i] >> low & mask]++] = from[i];
 }
 
-/* Puts right what the passes have left; gives up after so many steps. */
+/* Insertion sort of what the passes have left out of order; returns 0 if so many moves do not finish it. */
 static int gpumc__sort_insert(gpumc__ranked *v, size_t n, size_t steps)
 {
     for (size_t i = 1; i < n && steps > 0; i++) {
@@ -15983,7 +15983,7 @@ static int gpumc__compare_ranked(const void *a, const void *b)
     return by_value ? by_value : (x->index > y->index) - (x->index < y->index);
 }
 
-/* By the leading bits of words, as many as the passes take; returns 0 where these tell too few apart. */
+/* Sorts by the leading n_passes * bits bits of the words; returns 0 where these tell too few values apart. */
 static int gpumc__sort_words(gpumc__sheet *s, const double *x, unsigned index_bits, unsigned bits,
                              unsigned n_passes)
 {
@@ -16002,8 +16002,8 @@ static int gpumc__sort_words(gpumc__sheet *s, const double *x, unsigned index_bi
     return gpumc__sort_insert(s->sorted, n, n);
 }
 
-/* s->sorted becomes x ascending, equal values in their order: by places, or where these are too few, as with
-   long tails, by bits from the first in which values differ. */
+/* s->sorted becomes x in ascending order, ties by index: by position, or where positions tell too few values
+   apart, as with long tails, by the bits of the values from the first in which they differ. */
 static void gpumc__sort(gpumc__sheet *s, const double *x)
 {
     const size_t n = s->total;
@@ -16023,7 +16023,7 @@ static void gpumc__sort(gpumc__sheet *s, const double *x)
 }
 GPUMC__SELDOM
 
-/* Type 7 of Hyndman & Fan (1996). */
+/* Quantile p of all draws, type 7 of Hyndman & Fan (1996). */
 static double gpumc__quantile(gpumc__sheet *s, double p)
 {
     if (!(p >= 0 && p <= 1)) return GPUMC_NAN;
@@ -16092,7 +16092,7 @@ static void gpumc__lags_by_spectrum(gpumc__sheet *s)
     s->n_lags = s->half;
 }
 
-/* Autocovariance of y at lag t < half. Few lags are wanted of chains that mix: the transform comes late. */
+/* Autocovariance of y at lag t < half. Chains that mix need few lags: the transform serves lag 64 and on. */
 static double gpumc__lag(gpumc__sheet *s, size_t t)
 {
     while (s->n_lags <= t) {
@@ -16103,7 +16103,7 @@ static double gpumc__lag(gpumc__sheet *s, size_t t)
 }
 
 /* ---- R-hat and effective sample size of y -------------------------------------------------------- */
-/* Centres each half of y, exactly for constant ones, and compares the halves. */
+/* Centres each half of y (a constant one to exact zeros) and compares them: within, between, lag 0. */
 static void gpumc__centre(gpumc__sheet *s)
 {
     gpumc__tally means = { 0, 0, 0 };
@@ -16129,8 +16129,8 @@ static double gpumc__r_hat(const gpumc__sheet *s)
     return sqrt(s->between / s->within + (n - 1) / n);
 }
 
-/* Geyer's (1992) initial monotone sequence: autocorrelations in pairs as long as a pair is positive, no pair
-   larger than the one before. Replaces s->lags by the sequence and returns its last index. */
+/* Geyer's (1992) initial monotone sequence: pairs of autocorrelations for as long as their sums are positive,
+   no sum larger than the one before. Replaces s->lags by the sequence and returns its last index. */
 static size_t gpumc__geyer_sequence(gpumc__sheet *s)
 {
     const double n = (double)s->half, first = gpumc__lag(s, 0);
@@ -16163,15 +16163,15 @@ static int gpumc__is_kept(const gpumc__sheet *s, size_t index)
 { return s->n_draws % 2 == 0 || index % s->n_draws != s->half; }
 
 GPUMC__OFTEN
-/* x, twice ranks of n values, become normal scores. */
+/* x, twice the ranks (from 0) of n values, become their normal scores. */
 GPUMC__COPIES(, void, gpumc__to_scores, (double *x, size_t n), (x, n), n > 64)
 {
     const double scale = 1 / ((double)n + 0.25);
     for (size_t i = 0; i < n; i++) x[i] = gpumc_inv_Phi((0.5 * x[i] + 0.625) * scale);
 }
 
-/* y becomes the normal scores of the kept values, which v has in ascending order. Scores are those of the
-   ranks 0, 1/2, 1, ... n - 1: ties share the score of their mean rank. */
+/* y becomes the normal scores of the kept values, which v has in ascending order. Ties share the score of
+   their mean rank, which may end in 1/2. */
 static void gpumc__score(gpumc__sheet *s, const gpumc__ranked *v)
 {
     const size_t n = s->kept, wanted = s->n_scores == n ? 0 : n;
@@ -16194,15 +16194,15 @@ static void gpumc__score_values(gpumc__sheet *s)
     gpumc__score(s, n ? s->spare : s->sorted);
 }
 
-/* Scores of the distances to the median. The farthest value stands at either end, the nearest on either side
-   of the middle: half are taken from the ends and half from the middle, which do not wait for each other. On
-   which side nobody can tell, so there is no branch: signs of differences do, a tie's always +. */
+/* Normal scores of the distances to the median. Two merges of the sorted values rank them: one inwards from
+   the ends, farthest first, one outwards from the middle, nearest first; neither depends on the other. Which
+   side is next is unpredictable: the sign of a difference (of a tie +) selects it, not a branch. */
 static GPUMC_LOOP void gpumc__score_distances(gpumc__sheet *s, double median)
 {
     const gpumc__ranked *GPUMC__RESTRICT v = s->sorted;
     gpumc__ranked *GPUMC__RESTRICT ranked = s->spare;
     const int all = s->kept == s->total;
-    const size_t middle = s->total / 2, nowhere = s->kept;      /* where there is room unless all are kept */
+    const size_t middle = s->total / 2, nowhere = s->kept;      /* room for the rest, unless all are kept */
     size_t low = 0, high = s->total - 1, below = middle - 1, above = middle, first = 0, last = s->kept;
     for (size_t k = 0; k < middle + s->total % 2; k++) {
         const double low_is_farther = v[high].value - median - (median - v[low].value) + 0.0;    /* below 0 */
@@ -16237,11 +16237,11 @@ typedef enum gpumc__view {
     GPUMC__VALUES,
     GPUMC__SQUARES,                       /* ((x - mean) / sd)^2 */
     GPUMC__BELOW,                         /* x <= quantile p */
-    GPUMC__SCORES,                        /* the two by ranks, which may be of infinite values */
+    GPUMC__SCORES,                        /* these two are by ranks: values may be infinite */
     GPUMC__DISTANCES
 } gpumc__view;
 
-/* y becomes a view, centred. Returns 0 where there is none. */
+/* y becomes a view of x with its halves centred. Returns 0 where the view is not defined. */
 static int gpumc__look(gpumc__sheet *s, gpumc__view view, double p)
 {
     if (view < GPUMC__SCORES && s->flags & GPUMC__NO_NUMBERS) return 0;
@@ -16262,7 +16262,7 @@ static int gpumc__look(gpumc__sheet *s, gpumc__view view, double p)
 static double gpumc__r_hat_of(gpumc__sheet *s, gpumc__view view)
 { return gpumc__look(s, view, 0) ? gpumc__r_hat(s) : GPUMC_NAN; }
 
-/* Of p = 1 a draw is left above, or the view would be constant. */
+/* For p = 1 the limit leaves one draw above it: else the view would be constant. */
 static double gpumc__ess_of(gpumc__sheet *s, gpumc__view view, double p)
 { return gpumc__look(s, view, p == 1 ? 1 - 0.5 / (double)s->total : p) ? gpumc__ess(s) : GPUMC_NAN; }
 
@@ -16300,7 +16300,7 @@ static double gpumc__mcse_sd(gpumc__sheet *s)
     return sqrt(variance * (fourth / n - 1) / ess / 4);
 }
 
-/* Half the distance of the draws one standard deviation of the rank's beta distribution to either side. */
+/* Half the distance between the draws at the 16 % and 84 % quantiles of the rank's beta distribution. */
 static double gpumc__mcse_quantile(gpumc__sheet *s, double p)
 {
     const double n = (double)s->total, ess = gpumc__ess_of(s, GPUMC__BELOW, p);
@@ -16320,7 +16320,7 @@ static gpumc_stat gpumc__measure(gpumc_series series, double (*statistic)(gpumc_
     GPUMC__RETURN(gpumc_stat, value, s.flags);
 }
 
-/* A public statistic from what it is of a sheet; the second kind has an argument. */
+/* Defines a public statistic by an expression of a sheet s; the second kind has an argument p. */
 #define GPUMC__STATISTIC(name, of_sheet) \
     static double gpumc__stat_##name(gpumc__sheet *s, double p) { (void)p; return of_sheet; } \
     GPUMC_API gpumc_stat gpumc_##name(gpumc_series s) { return gpumc__measure(s, gpumc__stat_##name, 0); }
@@ -16336,7 +16336,7 @@ GPUMC__STATISTIC(r_hat, fmax(gpumc__r_hat_of(s, GPUMC__SCORES), gpumc__r_hat_of(
 GPUMC__STATISTIC(r_hat_basic, gpumc__r_hat_of(s, GPUMC__VALUES))
 GPUMC__STATISTIC_AT(r_hat_nested, size_t, n_super, gpumc__r_hat_nested(s, (size_t)n_super))
 GPUMC__STATISTIC(ess_bulk, gpumc__ess_of(s, GPUMC__SCORES, 0))
-/* A quantile of discrete draws can be one that no draw exceeds; then the other tail speaks alone. */
+/* If no draw exceeds a quantile, as with discrete draws, its ESS is NaN and that of the other tail counts. */
 GPUMC__STATISTIC(ess_tail, fmin(gpumc__ess_of(s, GPUMC__BELOW, 0.05), gpumc__ess_of(s, GPUMC__BELOW, 0.95)))
 GPUMC__STATISTIC(ess_mean, gpumc__ess_of(s, GPUMC__VALUES, 0))
 GPUMC__STATISTIC(ess_sd, gpumc__ess_of(s, GPUMC__SQUARES, 0))
@@ -16348,7 +16348,7 @@ GPUMC__STATISTIC_AT(mcse_quantile, double, p, gpumc__mcse_quantile(s, p))
 /* Mean squared step of the energy over its variance (Betancourt 2016). */
 GPUMC_API gpumc_stat gpumc_ebfmi(const double *energy, size_t n, size_t stride)
 {
-    gpumc__tally differences = { 0, 0, 0 };       /* to the first energy */
+    gpumc__tally differences = { 0, 0, 0 };       /* from the first energy */
     double steps = 0;
     int flags = n < 4 ? GPUMC_FLAG_FEW_DRAWS : 0;
     for (size_t i = 0; i < n; i++) {
@@ -16396,14 +16396,14 @@ static double gpumc__fit_pareto(const double *y, size_t n, double *work, double 
         total = total * fade + weight;
         theta = theta * fade + weight * t;
     }
-    theta /= total;                       /* 0 / 0 where the quartile is the smallest */
+    theta /= total;                       /* 0 / 0: the quartile is 0, or all are equal */
     const double k = gpumc__mean_log1p(y, n, theta, work);
     *sigma = -k / theta;
     return gpumc__is_nan(k / theta) ? GPUMC_INF : (count * k + 5) / (count + 10);
 }
 
 /* Replaces the n_tail largest log ratios, whose maximum is 0, by expected order statistics of the fit: its
-   quantiles sigma ((1 - p)^-k - 1) / k above the next smaller ratio. */
+   quantiles sigma ((1 - p)^-k - 1) / k above the largest ratio that is not in the tail. */
 static double gpumc__smooth_tail(gpumc__sheet *s, double *log_ratios, size_t n_tail)
 {
     double sigma;
@@ -16459,7 +16459,7 @@ static char *gpumc__take_text(gpumc__arena *arena, const char *text)
     return copy ? (char *)memcpy(copy, text, length) : NULL;
 }
 
-/* Descriptions of the columns, with names and dimensions of their own: the model may be gone later. */
+/* Descriptions of the columns, with copies of names and dimensions: the fit may outlive the model. */
 static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m)
 {
     size_t offset = 0;
@@ -16536,7 +16536,7 @@ static gpumc_summary gpumc__summarise_sheet(gpumc__sheet *s)
     return r;
 }
 
-/* As kept in the fit, or worked out on a sheet of its shape; NULL: on one of its own. */
+/* The summary kept in the fit, or computed on s, a sheet of its shape; s NULL: on one of its own. */
 static gpumc_summary gpumc__summary_of(const gpumc_fit *fit, size_t column, gpumc__sheet *s)
 {
     gpumc__sheet own;
@@ -16553,8 +16553,8 @@ GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
 { return gpumc__summary_of(fit, column, NULL); }
 
 /* ---- every column of a group -------------------------------------------------------------------
-   Shared by a team, each member with a sheet of its own. Draws are kept row by row, and eight numbers of a
-   row come from memory at once: as many columns are set upright together. */
+   Shared by a team, each member with a sheet of its own. Draws are stored row by row, and a cache line holds
+   eight numbers of a row: so many columns are transposed together. */
 
 enum { GPUMC__ABREAST = 8 };
 typedef struct gpumc__columns {
@@ -16564,7 +16564,7 @@ typedef struct gpumc__columns {
     void *user;
     size_t n_sheets;
     gpumc__sheet *sheets;
-    double *upright;                     /* columns, GPUMC__ABREAST for each sheet */
+    double *upright;                     /* transposed columns, GPUMC__ABREAST for each sheet */
 } gpumc__columns;
 
 static size_t gpumc__group_size(const gpumc_fit *f, gpumc_group group)
@@ -16575,8 +16575,8 @@ static size_t gpumc__group_size(const gpumc_fit *f, gpumc_group group)
 }
 
 GPUMC__OFTEN
-/* n columns from the one of this number on, one behind the other. Rows lie pages apart, where no processor
-   looks ahead by itself: lines are asked for sixteen rows before they are read. */
+/* Copies n columns from this one on, one behind the other. Rows may lie pages apart, where no processor
+   prefetches by itself: cache lines are fetched sixteen rows before they are read. */
 static void gpumc__set_upright(const gpumc_fit *f, size_t column, size_t n, double *to)
 {
     const size_t total = f->n_chains * f->n_draws, n_columns = f->n_columns, n_draws = f->n_draws;
@@ -16610,7 +16610,7 @@ static void gpumc__columns_part(size_t part, int member GPUMC__UNUSED, void *use
     }
 }
 
-/* Calls each with every column of the group on a sheet, in no order. Returns 0 without memory for one. */
+/* Calls each for every column of the group, on a sheet, in any order; returns 0 without memory for one. */
 static int gpumc__each_column(const gpumc_fit *fit, gpumc_team *team, gpumc_group group,
                               void (*each)(gpumc__sheet *s, size_t column, void *user), void *user)
 {
@@ -16633,7 +16633,7 @@ static int gpumc__each_column(const gpumc_fit *fit, gpumc_team *team, gpumc_grou
 static void gpumc__summarise_column(gpumc__sheet *s, size_t column, void *fit)
 { ((gpumc_fit *)fit)->summaries[column] = gpumc__summarise_sheet(s); }
 
-/* As gpumc_log_sum_exp_of, of finite x by vector code; y becomes exp(x), the largest of them 1. */
+/* As gpumc_log_sum_exp_of, of finite x by vector code; y becomes exp(x - max x). */
 static double gpumc__log_total(const double *x, size_t n, double *y)
 {
     double least, most;
@@ -16642,7 +16642,7 @@ static double gpumc__log_total(const double *x, size_t n, double *y)
     return most + log(gpumc__sum(y, n));
 }
 
-/* What leaving out an observation says: elpd is NaN where its log likelihoods are not finite. */
+/* Leave-one-out results of one observation; elpd is NaN where its log likelihoods are not all finite. */
 typedef struct gpumc__left_out { double elpd, p, k; } gpumc__left_out;
 typedef struct gpumc__leaving {
     gpumc__left_out *results;                /* of every column */
@@ -16650,7 +16650,7 @@ typedef struct gpumc__leaving {
     void *user;
 } gpumc__leaving;
 
-/* log p(y_i | y_-i) by smoothed weights 1 / p(y_i | draw). s->weights: their logs plus log likelihoods. */
+/* log p(y_i | y_-i) by smoothed weights 1 / p(y_i | draw). s->weights: log weights + log likelihoods. */
 static void gpumc__leave_out(gpumc__sheet *s, size_t column, void *user)
 {
     const gpumc__leaving *u = (const gpumc__leaving *)user;
@@ -16661,7 +16661,7 @@ static void gpumc__leave_out(gpumc__sheet *s, size_t column, void *user)
     if (s->flags & GPUMC__NO_NUMBERS) return;
     const double lpd = gpumc__log_total(s->x, n, s->y) - log((double)n);
     gpumc__centre(s);
-    const double ess = gpumc__ess(s);     /* of the likelihood; taken for n where it cannot be told */
+    const double ess = gpumc__ess(s);     /* of the likelihood; where it is unknown r_eff is 1 */
     for (size_t i = 0; i < n; i++) w[i] = -s->x[i];
     result->k = gpumc__smooth_weights(s, w, ess > 0 ? ess / (double)s->kept : 1, &weights_ess);
     for (size_t i = 0; i < n; i++) w[i] += s->x[i];
@@ -16672,7 +16672,7 @@ static void gpumc__leave_out(gpumc__sheet *s, size_t column, void *user)
 
 enum { GPUMC__WORTH_A_TEAM = 1 << 18 };                                         /* log likelihoods */
 
-/* Leaves out every observation in turn, and calls then, unless it is NULL, behind each, on several threads at
+/* Leaves out every observation in turn and calls `then`, unless it is NULL, after each, on several threads at
    once. bad receives the first column with log likelihoods that are not finite, SIZE_MAX where all are. */
 static gpumc_status gpumc__leave_each_out(const gpumc_fit *fit, gpumc_loo *loo, double *elpds, double *ks,
                                           size_t *bad, void (*then)(void *, size_t, const gpumc__sheet *),
