@@ -16757,12 +16757,12 @@ GPUMC_API gpumc_status gpumc_loo_compare(const double *elpd_a, const double *elp
 }
 
 /* ===================================================================================== >>warnings
-   What a fit is warned of, and the printed summary, whose numbers look the same in every locale. */
+   The warnings about a fit, and the printed summary, whose numbers look the same in every locale. */
 enum { GPUMC__CELL = 40, GPUMC__NAMES = 160, GPUMC__MAX_ROWS = 12, GPUMC__LONGEST_NAME = 32 };
 
 static int gpumc__is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Puts a point for a locale's radix, a comma or the Arabic U+066B, between digits, but not in theta[1,2]. */
+/* Replaces a locale's radix between digits, a comma or the Arabic U+066B, by a point; not in theta[1,2]. */
 static void gpumc__put_points(char *text)
 {
     int in_name = 0;
@@ -16784,7 +16784,7 @@ static int gpumc__leading_exponent(double x, int digits)
     return gpumc__is_finite(x) ? atoi(strchr(text, 'e') + 1) : 0;
 }
 
-/* x with a fixed number of decimals, halves up; neither nan nor what is rounded to zero has a sign. */
+/* x with so many decimals, halves rounded away from 0; neither nan nor what rounds to zero has a sign. */
 static const char *gpumc__fixed(double x, int decimals, char *text)
 {
     if (!(fabs(x) >= 0.5 * pow(10, -decimals))) x = fabs(x);
@@ -16793,8 +16793,8 @@ static const char *gpumc__fixed(double x, int decimals, char *text)
     return text;
 }
 
-/* x with decimals where that fits a narrow column, else d.dde+dd with the same last digit, or `most` digits
-   behind the point. */
+/* x with so many decimals where that fits a narrow column, else as d.dde+dd that ends with the same digit and
+   has at most `most` digits behind the point. */
 static const char *gpumc__decimal_or(double x, int decimals, int most, char *text)
 {
     if (!gpumc__is_finite(x) || (decimals <= 6 && fabs(x) < 1e7))
@@ -16806,7 +16806,7 @@ static const char *gpumc__decimal_or(double x, int decimals, int most, char *tex
 }
 static const char *gpumc__decimal(double x, int decimals, char *text)
 { return gpumc__decimal_or(x, decimals, 3, text); }
-/* In a row of a table, where values far from 0 are told apart. */
+/* For a row of a table: enough digits to tell apart values that lie far from 0. */
 static const char *gpumc__in_row(double x, int decimals, char *text)
 { return gpumc__decimal_or(x, decimals, x == 0 ? 3 : 15, text); }
 
@@ -16838,7 +16838,7 @@ static GPUMC__PRINTF(5, 6) gpumc_status
     va_start(arguments, format);
     vsnprintf(w->text, sizeof w->text, format, arguments);
     va_end(arguments);
-    if (code != GPUMC_W_CHECKPOINT) gpumc__put_points(w->text);       /* which has the names of files */
+    if (code != GPUMC_W_CHECKPOINT) gpumc__put_points(w->text);       /* whose text has file names */
     return GPUMC_OK;
 }
 
@@ -16910,9 +16910,9 @@ static void gpumc__review_chain(gpumc__review *v, size_t c)
     gpumc__add_worst(&v->held, c, longest * (v->fit->options.thin > 1 ? v->fit->options.thin : 1));
 }
 
-/* How many transitions in a row a chain may stay where it is: so many as chance allows in one of 10,000 runs
-   if all are rejected alike, and 20, of paths off the spring 12. Beyond that steps are too long there, and so
-   they are to go there. Most runs of a funnel that come out wrong do so (tests/test_mams.c). */
+/* How many transitions in a row a chain may stay at one point: 20, of paths off the spring 12, or, if more,
+   what chance exceeds in one of 10,000 runs that stay as often everywhere. Steps too long to leave a region
+   are too long to enter it. Most runs of a funnel with wrong results show this (tests/test_mams.c). */
 static double gpumc__held_limit(const gpumc__review *v)
 {
     const int spring = v->fit->metric.spring != 0, path = v->fit->sampler > GPUMC_SAMPLER_NUTS && !spring;
@@ -16920,7 +16920,7 @@ static double gpumc__held_limit(const gpumc__review *v)
     return fmax(path ? 12 : 20, often > 0 ? thin * log(1e4 * v->draws) / -log(often) : 0);
 }
 
-/* Draws whose gradient is off the normal's by more than low and at most high, squared, and their stays. */
+/* The number of draws with a Fisher residual above low and at most high; stays: of unbroken runs of these. */
 static double gpumc__count_off(const gpumc_fit *f, double low, double high, double *stays)
 {
     double n = *stays = 0;
@@ -16940,7 +16940,7 @@ static double gpumc__count_off(const gpumc_fit *f, double low, double high, doub
 static int gpumc__has_swung(const gpumc_fit *f)
 { return f->sampler == GPUMC_SAMPLER_HMC && f->metric.spring != 0; }
 
-/* From where on a draw's gradient is off the normal's, squared. */
+/* The Fisher residual |x + g|^2 above which a draw is a stray. */
 static double gpumc__stray_limit(const gpumc_fit *f)
 {
     double mean = 0, n = 0;
@@ -16950,10 +16950,10 @@ static double gpumc__stray_limit(const gpumc_fit *f)
     return 4 + 3 * mean;
 }
 
-/* HMC on its spring hardly enters a lump beside the bulk and hardly leaves it: draws where the gradient is
-   off the normal's by more than 2, and by more than others are, in few stays. Chance makes them singly, a
-   rough posterior makes many. Slow chains stay as long where it is nearly as far off: in the three times as
-   many draws, at most a tenth of all, that come next. Next to a lump comes the bulk. */
+/* HMC on the spring seldom enters a separate mode beside the bulk, and seldom leaves it. Draws there, strays,
+   have gradients off the normal's by more than 2 and than most, and come in few stays. By chance they come
+   singly, in a rough posterior in many stays. Slow chains also stay long where the residual is next lower, in
+   3 draws a stray or 10 % of all: that is allowed for, unless these are the bulk, as beside a mode. */
 static void gpumc__review_strays(gpumc__review *v)
 {
     const double limit = gpumc__stray_limit(v->fit);
@@ -16968,8 +16968,8 @@ static void gpumc__review_strays(gpumc__review *v)
     if (strays >= few * (gpumc__from_bits(low) > 0.25 * limit ? next / stays : 1)) v->strays = strays;
 }
 
-/* |mean relative rank of the diverging draws|, ranks running from -1 to 1. Where divergences have nothing to
-   do with a parameter its standard deviation is 1 / sqrt(3 n); what is within three of them is no finding. */
+/* |mean relative rank of the n diverging draws|, ranks running from -1 to 1. Where divergences do not depend
+   on the parameter, the mean has the standard deviation 1 / sqrt(3 n): three of these are no finding yet. */
 static void gpumc__review_divergences(gpumc__review *v, size_t column)
 {
     gpumc__sheet *s = &v->sheet;
@@ -16983,7 +16983,7 @@ static void gpumc__review_divergences(gpumc__review *v, size_t column)
     if (distance > 3 / sqrt(3 * v->divergent)) gpumc__add_worst(&v->apart, column, distance);
 }
 
-/* Square factors have zeros above the diagonal and ones on it by construction. */
+/* Whether an element is constant by construction: 0 above the diagonal of a square factor, or 1 on it. */
 static int gpumc__is_structural(const gpumc_block *block, size_t element, double value)
 {
     const size_t n = block->n_dims < 2 ? 0 : block->dims[block->n_dims - 1];
@@ -17010,7 +17010,7 @@ static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, siz
     gpumc__review_divergences(v, column);
 }
 
-/* What helps where a region is hard to enter. */
+/* Advice where a region is hard to enter. */
 static const char *gpumc__hard_region(const gpumc_fit *fit)
 {
     int declared = 0, several = 0;
@@ -17021,12 +17021,12 @@ static const char *gpumc__hard_region(const gpumc_fit *fit)
         : "check priors and scales, centre covariates, declare location and scale of hierarchies";
 }
 
-/* Appends what was found, gravest first, and returns 0 when memory was refused. As long as its list. */
+/* Appends the findings as warnings, gravest first; returns 0 when memory is refused. As long as the list. */
 static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
 {
     const double chains = (double)fit->n_chains, draws = (double)fit->n_draws, n = v->n_columns;
     const double all = v->draws * (fit->options.thin > 1 ? fit->options.thin : 1);
-    const double divergent = fit->options.thin > 1      /* else all are there but what a stop has cut off */
+    const double divergent = fit->options.thin > 1      /* else every draw is in v, up to a stop */
         ? fmin(fmax((double)fit->n_divergent, v->divergent), all) : v->divergent;
     const double deep = v->deep / v->draws, accept = v->accept / v->draws, asked = fit->options.target_accept;
     const double aim = fit->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(&fit->metric, asked) : asked;
@@ -17034,7 +17034,7 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     gpumc__worst r_hat = v->r_hat;
     char names[GPUMC__NAMES], number[GPUMC__CELL];
     int done = 1;
-    for (int k = 0; k < 3; k++) r_hat.value[k] = fmax(r_hat.value[k], 1.0101);  /* not 1.0100 in print */
+    for (int k = 0; k < 3; k++) r_hat.value[k] = fmax(r_hat.value[k], 1.0101);  /* never prints as 1.0100 */
 #define GPUMC__WARN(found, name, note, value, ...) \
     if (found) done &= !gpumc__warn(fit, GPUMC_W_##name, note, value, __VA_ARGS__)
     const int outside = 2 * v->beyond > v->divergent;
@@ -17099,7 +17099,7 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     return done;
 }
 
-/* Makes all checks and appends what they found to fit->warnings; strays in tails are known to be no lump. */
+/* Makes all checks and appends their findings to fit->warnings. tails: strays lie in tails, not in a mode. */
 static gpumc_status gpumc__collect_warnings(gpumc_fit *fit, int tails)
 {
     gpumc__review v;
@@ -17139,7 +17139,7 @@ static void gpumc__print_header(const gpumc_fit *fit, FILE *stream)
     if (fit->status < 0) fprintf(stream, "%s: %s\n", gpumc_status_text(fit->status), fit->message);
 }
 
-/* The mean is known to the second digit of its Monte Carlo error; what is on its scale is printed as far. */
+/* The mean is known to the second digit of its Monte Carlo error: values on its scale end with that digit. */
 static int gpumc__row_decimals(const gpumc_summary *r)
 { return r->mcse > 0 ? 1 - gpumc__leading_exponent(r->mcse, 2) : 3 - gpumc__leading_exponent(r->mean, 4); }
 
@@ -17155,7 +17155,7 @@ static void gpumc__print_row(FILE *stream, const char *name, int width, const gp
     fprintf(stream, " %7s\n", gpumc__fixed(r->r_hat, 3, cell));
 }
 
-/* The first rows of a block, then one line for the others, and one for those that never change. */
+/* The first rows of a block, then a line for elements that never change and one for all others. */
 static void gpumc__print_block(const gpumc_fit *fit, FILE *stream, const gpumc_block *block, int width,
                                gpumc__sheet *s)
 {
@@ -17198,7 +17198,7 @@ static void gpumc__print_table(const gpumc_fit *fit, FILE *stream, gpumc__sheet 
                      b->group == GPUMC_LOG_LIKELIHOOD ? "log likelihoods" : "predicted values");
 }
 
-/* Writes that failed are remembered by the stream. */
+/* Failed writes show at the end: the stream remembers them (ferror). */
 GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
 {
     gpumc__sheet s;
