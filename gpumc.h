@@ -16950,10 +16950,10 @@ static double gpumc__stray_limit(const gpumc_fit *f)
     return 4 + 3 * mean;
 }
 
-/* HMC on the spring seldom enters a separate mode beside the bulk, and seldom leaves it. Draws there, strays,
-   have gradients off the normal's by more than 2 and than most, and come in few stays. By chance they come
-   singly, in a rough posterior in many stays. Slow chains also stay long where the residual is next lower, in
-   3 draws a stray or 10 % of all: that is allowed for, unless these are the bulk, as beside a mode. */
+/* HMC on the spring seldom enters a separate mode beside the bulk, and seldom leaves it: strays, draws with
+   gradients off the normal's by more than 2 and than most, come in few long stays. By chance they come alone,
+   in rough posteriors in many stays. In slow chains stays are as long among the draws of the next lower
+   residuals, three a stray and at most 10 % of all; beside a separate mode these belong to the bulk. */
 static void gpumc__review_strays(gpumc__review *v)
 {
     const double limit = gpumc__stray_limit(v->fit);
@@ -20398,7 +20398,7 @@ GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_repo
 }
 
 /* ======================================================================================= >>chains
-   What a run keeps of itself and of each chain; progress; draws, as they are kept and handed on. */
+   The state of a run and of each chain; progress; how draws are kept and handed on. */
 
 GPUMC_API void gpumc_stop(gpumc_stop_flag *flag) { if (flag) gpumc__store_flag(&flag->requested, 1); }
 
@@ -20411,52 +20411,52 @@ typedef struct gpumc__chain {
     gpumc_nuts *nuts;                        /* from here on pointers, as in gpumc_nuts */
     double *work, *row;                      /* scratch of the model; one row of columns */
     double *outputs;                         /* what generate fills, guards behind it */
-    int member;                              /* in whose cache it is; no checkpoint needs to know */
-    char apart[64];                          /* from the counters of the next, which another thread writes */
+    int member;                              /* who ran it last and has it in its cache; not saved */
+    char apart[64];                          /* padding: another thread writes the next one's counters */
 } gpumc__chain;
 
-/* Writes or reads the state, and sums up what passes. */
+/* Writes or reads the state, with a running checksum. */
 typedef struct gpumc__carrier { FILE *file; int reading, failed; uint64_t sum; } gpumc__carrier;
 
-/* What a checkpoint file begins with; the first two never change. build: of what must be alike to read it. */
+/* Head of a checkpoint file; magic and version never move. build: checksum of what must agree to read it. */
 typedef struct gpumc__seal { char magic[8], version[16]; uint64_t build, model; } gpumc__seal;
 
 typedef struct gpumc__checkpoint {
-    char *path, *older, *unfinished, *folder;        /* one block; path NULL: none */
-    gpumc__carrier from;                     /* what is resumed, if it is reading */
-    gpumc__seal seal;                        /* its */
-    int is_whole;                            /* path holds a generation to be kept as the older one */
+    char *path, *older, *unfinished, *folder;        /* one allocation; path NULL: no checkpoint */
+    gpumc__carrier from;                     /* the file that is resumed, if `reading` is set */
+    gpumc__seal seal;                        /* of that file */
+    int is_whole;                            /* path is intact: the next saving keeps it as older */
     double due;                              /* when the next is to be written, in seconds */
     gpumc_error read, written;               /* what was wrong with the newest file, with the last saving */
 } gpumc__checkpoint;
 
-/* How far draws reach in a column. Then mass that lines through paths' draws had met beyond all of them. */
+/* The range of draws in a column. Then the mass that lines through paths' draws have met outside of them. */
 typedef struct gpumc__extent { size_t column; double low, high; } gpumc__extent;
 enum { GPUMC__LINES = 16 };
 typedef struct gpumc__unseen { double share; size_t n; gpumc__extent extents[GPUMC__LINES]; } gpumc__unseen;
 
 typedef struct gpumc__run {
     size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
-    int warmup, again;                       /* again: how often, by trees, see gpumc__sample_again */
-    int doubled;                             /* how often gpumc__sample_on has gone on */
-    double anew;                             /* not 0: the log share of mass that called gpumc__sample_anew */
-    gpumc__unseen unseen;                    /* what paths had not seen, which trees are to have */
-    const gpumc_model *model;                /* above is what checkpoints carry at once */
+    int warmup, again;                       /* again: how often trees drew again, see gpumc__sample_again */
+    int doubled;                             /* how often gpumc__sample_on has doubled the draws */
+    double anew;                             /* 0, or the log share of mass that led to gpumc__sample_anew */
+    gpumc__unseen unseen;                    /* mass that paths missed and trees should find */
+    const gpumc_model *model;                /* what is above goes into checkpoints at once */
     gpumc_layout *layout;
     gpumc_adapt *adapt;
     gpumc_fit *fit;
     gpumc_sample_options *options;           /* the fit's resolved copy */
     gpumc__chain *chains;
     gpumc_nuts **machines;
-    size_t n_chains, chunk; /* chunk: draws a thread makes before it looks for the chain behind */
-    int elsewhere;                           /* whether another mode is unseen: trees are no help */
-    volatile int stopped, overran, unstreamed;   /* overran: generate, its outputs */
+    size_t n_chains, chunk; /* chunk: draws a thread makes before it takes the chain furthest behind */
+    int elsewhere;                           /* whether a separate mode is unseen: trees do not help */
+    volatile int stopped, overran, unstreamed;   /* overran: generate left its outputs */
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
     int printed_lines;
-    gpumc__mutex lock;                       /* callbacks, which chain is taken */
-    gpumc_team *team, *crowd;                /* a chain each; all there are, between iterations and behind */
-    int share, n_crowd;              /* threads that each density may use, and that the crowd has */
+    gpumc__mutex lock;                       /* for callbacks and the choice of a chain */
+    gpumc_team *team, *crowd;                /* threads of chains; all, for estimates and the end */
+    int share, n_crowd;              /* threads that one density may use; those of the crowd */
     gpumc__checkpoint *checkpoint;
 } gpumc__run;
 
@@ -20467,9 +20467,9 @@ static int gpumc__stops(const gpumc__run *r)
 }
 
 /* ---- progress: callers hold the lock, where there are threads -------------------------------------- */
-/* Where trees draw again, they tune their steps in so many iterations behind those of warm-up. */
+/* Iterations, after those of warm-up, in which trees that draw again tune their step size. */
 enum { GPUMC__AGAIN_WARMUP = 50 };
-static size_t gpumc__first_done(const gpumc__run *r)       /* what chains have done when a phase begins */
+static size_t gpumc__first_done(const gpumc__run *r)       /* iterations done when a phase begins */
 { return r->warmup && r->again ? r->n_iterations[1] + (size_t)(r->again - 1) * GPUMC__AGAIN_WARMUP : 0; }
 
 static void gpumc__note_progress(gpumc__run *r, size_t c)
@@ -20488,7 +20488,7 @@ static void gpumc__note_progress(gpumc__run *r, size_t c)
     if (done > 0) chain->progress.remaining = (now - r->phase_begin) * (due / done - 1);
 }
 
-/* A line a chain: on a terminal redrawn at most four times a second, in a log one for each tenth. */
+/* A line a chain: on a terminal redrawn at most four times a second, in a log printed at each tenth. */
 static void gpumc__print_progress(gpumc__run *r, size_t c, size_t before)
 {
     FILE *stream = r->options->progress_stream;
@@ -20514,8 +20514,8 @@ static void gpumc__print_progress(gpumc__run *r, size_t c, size_t before)
 }
 
 /* ---- draws ------------------------------------------------------------------------------------- */
-/* Natural values of the draw, and free ones, where wanted, by the kinds alone: returns what its log density
-   changes by for these. A path that was accepted ends where the density was last called. */
+/* Writes the draw's natural values and, if wanted, free coordinates by the maps of kinds alone; returns the
+   change of the log density for these. An accepted path ends where the density was last evaluated. */
 static double gpumc__natural_draw(gpumc__run *r, gpumc__chain *chain, double *row, double *unconstrained)
 {
     const gpumc_nuts *s = chain->nuts;
@@ -20589,15 +20589,15 @@ static void gpumc__completed(gpumc__run *r, size_t c)
 }
 
 /* =================================================================================== >>checkpoint
-   A file holds a seal, the options and the state, and ends with the checksum of all that. Reading places the
-   same layout in new memory and fills it: structures up to their first pointer, then what the pointers lead
-   to; references to a machine's states go as numbers. One function a structure both writes and reads, so that
-   the two cannot differ. Scratch is left out. Checksums show accidents, not malice.
+   A file holds a seal, the options and the state, and ends with a checksum of all that. Reading sets up the
+   same structures in new memory and fills them: each up to its first pointer, then what the pointers lead to;
+   references to a machine's states are stored as indices. One function per structure both writes and reads,
+   so that the two cannot disagree. Scratch is left out. Checksums detect accidents, not tampering.
 
-   Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
-   far they are when a file is written depends on threads; what they will be told does not. */
+   A chain may be anywhere within a transition, waiting for its next gradient. How far chains are when a file
+   is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 16    /* to be raised when what is carried, or what it means, changes */
+#define GPUMC__CHECKPOINT_FORMAT 16    /* to be raised when what is saved, or what it means, changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -20606,7 +20606,7 @@ static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
     if (!k->failed) k->sum = gpumc__checksum(k->sum, data, bytes);
 }
 
-/* Rows of an array that may not be there. */
+/* Rows of an array, which may be NULL. */
 static void gpumc__carry_rows(gpumc__carrier *k, void *rows, size_t each, size_t first, size_t n)
 { if (rows) gpumc__carry(k, (char *)rows + first * each, n * each); }
 
@@ -20658,7 +20658,7 @@ static void gpumc__carry_metric(gpumc__carrier *k, gpumc_metric *m)
     gpumc__carry_rows(k, m->factor, bytes, 0, m->dim);
 }
 
-/* Once metrics are pooled, that of every chain is a copy of the shared one, arrays and all. */
+/* Once metrics are pooled, each chain's is a copy of the shared one that points to the same arrays. */
 static void gpumc__carry_adapt(gpumc__carrier *k, gpumc_adapt *a)
 {
     const size_t chains = a->n_chains;
@@ -20680,7 +20680,7 @@ static void gpumc__carry_adapt(gpumc__carrier *k, gpumc_adapt *a)
                       gpumc__smaller(a->n_restarts, GPUMC__MAX_RESTARTS));
 }
 
-/* With the rows it has filled, in warm-up or since. */
+/* A chain, with the rows that it has filled in warm-up and since. */
 static void gpumc__carry_chain(gpumc__carrier *k, gpumc__run *r, size_t c)
 {
     gpumc_fit *f = r->fit;
@@ -20726,7 +20726,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
     }
 }
 
-/* The log density where the first chain stands: other data or another density show in it. */
+/* The log density at the first chain's draw: with other data or another density it is not the same. */
 static double gpumc__density_here(gpumc__run *r)
 {
     const gpumc__chain *chain = &r->chains[0];
@@ -20765,12 +20765,12 @@ static gpumc__seal gpumc__seal_of(const gpumc_model *m)
     return s;
 }
 
-/* Options become those saved; one that is given, but not as it was, is a mistake. */
+/* Options become those saved; one that is given with another value is an error. */
 static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sample_options *saved,
                                          gpumc_error *error)
 {
     const double once = gpumc__target_again(o->target_accept), twice = gpumc__target_again(once);
-    const int raised = saved->target_accept == once || saved->target_accept == twice;      /* by the run */
+    const int raised = saved->target_accept == once || saved->target_accept == twice;      /* by a run */
     const int doubled = saved->thin == 2 * o->thin || saved->thin == 4 * o->thin;          /* likewise */
 #define GPUMC__SAME(name) { #name, (double)o->name, (double)saved->name }
 #define GPUMC__SAME_FLAG(name) { #name, o->name ? 1. : 0., saved->name ? 1. : 0. }
@@ -20798,7 +20798,7 @@ static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sa
 /* ---- files ---- */
 static void gpumc__checkpoint_contents(gpumc__writer *w, const void *of)
 {
-    gpumc__run *r = (gpumc__run *)of;                /* writing leaves it as it is */
+    gpumc__run *r = (gpumc__run *)of;                /* writing does not change it */
     gpumc__seal seal = gpumc__seal_of(r->model);
     gpumc__carrier k = { w->file, 0, 0, GPUMC__FNV_START };
     double probe = gpumc__density_here(r);
@@ -20809,7 +20809,7 @@ static void gpumc__checkpoint_contents(gpumc__writer *w, const void *of)
     w->failed = gpumc__reason(k.failed);
 }
 
-/* Two generations, each complete and on the disk before it takes the name; one of them is always there. */
+/* Keeps two generations. Each is complete and on the disk before it takes its name: one always exists. */
 static gpumc_status gpumc__save_as(gpumc__run *r, gpumc_error *error)
 {
     gpumc__checkpoint *p = r->checkpoint;
@@ -20824,7 +20824,7 @@ static gpumc_status gpumc__save_as(gpumc__run *r, gpumc_error *error)
     return GPUMC_OK;
 }
 
-/* A saving that fails leaves the generations before it, and the run goes on. Returns whether it did not. */
+/* Returns whether the state was saved. A failure leaves the earlier generations, and the run goes on. */
 static int gpumc__save(gpumc__run *r)
 {
     gpumc__checkpoint *p = r->checkpoint;
@@ -20840,12 +20840,12 @@ static int gpumc__save(gpumc__run *r)
 static int gpumc__is_due(const gpumc__run *r)
 { return r->checkpoint->path && gpumc__seconds() >= r->checkpoint->due; }
 
-/* Opens a file of which not a byte is wrong; the last eight are the checksum of the others. */
+/* Opens a file if it is intact: its last eight bytes are the checksum of the others. */
 static gpumc_status gpumc__open_whole(const char *path, FILE **file, gpumc_error *error)
 {
     unsigned char bytes[sizeof(uint64_t) + 4096], *const read = bytes + sizeof(uint64_t);
     uint64_t sum = GPUMC__FNV_START;
-    size_t held = 0, got;                 /* held: the last bytes, which stand before what is read */
+    size_t held = 0, got;                 /* held: the last bytes so far, put before what is read */
     int is_ours = 0;
     FILE *f = *file = fopen(path, "rb");
     if (!f) return gpumc__file_failed(error, path, "opened");
@@ -20866,7 +20866,7 @@ static gpumc_status gpumc__open_whole(const char *path, FILE **file, gpumc_error
     return error->status;
 }
 
-/* The newest generation that is whole, and its options. */
+/* Opens the newest generation that is intact, and merges its options with those given. */
 static gpumc_status gpumc__open_newest(gpumc__checkpoint *p, gpumc_sample_options *o, gpumc_error *error)
 {
     gpumc_sample_options saved;
@@ -20891,7 +20891,7 @@ static gpumc_status gpumc__open_newest(gpumc__checkpoint *p, gpumc_sample_option
     return gpumc__merge_options(o, &saved, error);
 }
 
-/* A new run must not overwrite what an old one left. */
+/* Sets the file names. A resumed run opens its file; a new run must not overwrite what an old one left. */
 static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, int resume, gpumc_error *error)
 {
     const char *path = f->options.checkpoint;
@@ -20908,7 +20908,7 @@ static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, i
     else strcpy(p->folder, ".");
     p->due = gpumc__seconds() + (f->options.checkpoint_seconds > 0 ? f->options.checkpoint_seconds : 600);
     if (resume) return gpumc__open_newest(p, &f->options, error);
-    if (!gpumc__exists(p->unfinished)) {                /* better now than when there is something to save */
+    if (!gpumc__exists(p->unfinished)) {                /* fail here, not at the first saving */
         FILE *trial = fopen(p->unfinished, "ab");
         if (!trial) return gpumc__file_failed(error, p->unfinished, "created");
         fclose(trial);
@@ -20920,7 +20920,7 @@ static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, i
                       "remove it", there);
 }
 
-/* Fills what was placed with the state in the file, which has been found whole. */
+/* Fills the run's memory with the state in the file, which is known to be intact. */
 static gpumc_status gpumc__load(gpumc__run *r, gpumc_error *error)
 {
     gpumc__checkpoint *p = r->checkpoint;
@@ -20939,7 +20939,7 @@ static gpumc_status gpumc__load(gpumc__run *r, gpumc_error *error)
                        "was %.12g", p->path, here, probe);
 }
 
-/* A stream has the draws that a checkpoint has, or none. */
+/* A stream begins with the draws that the checkpoint has, and in a new run with none. */
 static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
 {
     gpumc_stream *z = r->options->stream;
@@ -20959,12 +20959,12 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
 }
 
 /* ========================================================================================== >>run
-   Start points, chains on threads, warm-up. A chain is advanced by whichever thread is free; its numbers
-   depend on its own counters alone, and what chains learn from each other happens between iterations on one
-   thread, in chain order: draws do not depend on threads. Read first: gpumc__advance and gpumc__warm_up. */
+   Start points, chains on threads, warm-up. A chain is advanced by whichever thread is free; its random
+   numbers depend on its own counters alone, and what chains learn from each other is computed between the
+   iterations in a fixed order: draws do not depend on threads. Read first: gpumc__advance, gpumc__warm_up. */
 
 /* ---- drivers ----------------------------------------------------------------------------------- */
-/* Log density and gradient where a chain asks: the guide's, but for the log density where a path ends. */
+/* Log density and gradient for a chain. With a guide they are its own, but for lp at a path's end. */
 static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double *q, double *g)
 {
     gpumc_nuts *s = chain->nuts;
@@ -20977,8 +20977,8 @@ static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double
     return lp;
 }
 
-/* What gpumc_nuts_tell returns. Where the density is not asked, a scale being lost beside its location, a
-   point is rejected, but is no divergence: nothing is wrong with it there. */
+/* gpumc_nuts_tell. Where the density is not evaluated, as where a scale is lost in its location's rounding
+   (>>centring), a point is rejected, but is no divergence: nothing is wrong with the density there. */
 static int gpumc__chain_tell(const gpumc__run *r, gpumc__chain *chain, double lp, const double *g)
 {
     const double *q = gpumc_nuts_ask(chain->nuts);
@@ -20989,7 +20989,7 @@ static int gpumc__chain_tell(const gpumc__run *r, gpumc__chain *chain, double lp
     return complete;
 }
 
-/* One chain to its goal or by a chunk, through the callback for single points. */
+/* Advances one chain by n_draws or to its goal, by the callback for single points. */
 static void gpumc__advance_chain(gpumc__run *r, size_t c, size_t n_draws)
 {
     gpumc__chain *chain = &r->chains[c];
@@ -21003,7 +21003,7 @@ static void gpumc__advance_chain(gpumc__run *r, size_t c, size_t n_draws)
     }
 }
 
-/* The chain furthest behind that nobody works on, before others one that this member had last, or NULL. */
+/* The idle chain furthest behind, among equals one that this member ran last; NULL where there is none. */
 static gpumc__chain *gpumc__behind(const gpumc__run *r, int member)
 {
     gpumc__chain *behind = NULL;
@@ -21015,7 +21015,7 @@ static gpumc__chain *gpumc__behind(const gpumc__run *r, int member)
     return behind;
 }
 
-/* What every thread does: take such a chain by a chunk, until none is left. */
+/* The loop of every thread: advances such chains by a chunk each, until none is left or a saving is due. */
 static void gpumc__take_chains(size_t part GPUMC__UNUSED, int member, void *run)
 {
     gpumc__run *r = (gpumc__run *)run;
@@ -21034,7 +21034,7 @@ static void gpumc__take_chains(size_t part GPUMC__UNUSED, int member, void *run)
     gpumc__unlock(&r->lock);
 }
 
-/* All chains that wait, in one call of the batch callback; none waits for another's tree. */
+/* Evaluates for all chains that are not done in one call of the batch callback; none waits for another. */
 static void gpumc__advance_batch(gpumc__run *r)
 {
     const size_t nn = r->layout->n_natural;
@@ -21053,7 +21053,7 @@ static void gpumc__advance_batch(gpumc__run *r)
         n = 0;
         for (size_t c = 0; c < r->n_chains; c++) {
             gpumc__chain *k = &r->chains[c];
-            if (k->done >= k->goal) continue;        /* it has not asked */
+            if (k->done >= k->goal) continue;        /* it was not evaluated */
             double *grad = gpumc__nuts_gradient_wanted(k->nuts), total;
             memcpy(k->work + nn, g + n * nn, nn * sizeof(double));
             total = gpumc__eval_finish(r->layout, gpumc_nuts_ask(k->nuts), jacobian[n], lp[n], grad, k->work);
@@ -21065,7 +21065,7 @@ static void gpumc__advance_batch(gpumc__run *r)
     }
 }
 
-/* Every chain to the goal, with pauses to save; returns 0 when stopped before. */
+/* Advances every chain to the goal, pausing to save; returns 0 when stopped before. */
 static int gpumc__advance(gpumc__run *r, size_t goal)
 {
     for (size_t c = 0; c < r->n_chains; c++) r->chains[c].goal = goal;
@@ -21120,7 +21120,7 @@ static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o
                   o->keep_stuck_chains, o->seed, o->first_chain_id, o->path_length);
 }
 
-/* Returns how many threads there are, of which those in the options run chains. */
+/* Returns the number of threads in all; o->threads becomes how many of them run chains. */
 static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *layout)
 {
     const int threads = !GPUMC__HAS_THREADS ? 1 : o->threads ? o->threads : gpumc__cores();
@@ -21130,7 +21130,7 @@ static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *l
     if (layout->model->guide && o->sampler == GPUMC_SAMPLER_AUTO) o->sampler = GPUMC_SAMPLER_MAMS;
     if (o->num_warmup < 0 && o->sampler == GPUMC_SAMPLER_AUTO && o->initial_metric
         && o->initial_metric->spring)
-        o->sampler = GPUMC_SAMPLER_HMC;      /* whose steps may be longer than trees can be stable with */
+        o->sampler = GPUMC_SAMPLER_HMC;      /* its step size may be unstable in trees */
     if (!(o->init_radius > 0)) o->init_radius = 2;
     o->threads = threads < o->num_chains ? threads : o->num_chains;
     if (o->initial_metric && o->metric == GPUMC_METRIC_AUTO && o->num_warmup < 0)
@@ -21150,7 +21150,7 @@ static int gpumc__all_above(double bound, const double *x, size_t n, size_t stri
     for (size_t i = 0; i < n; i++) if (!(x[i * stride] > bound && x[i * stride] < GPUMC_INF)) return 0;
     return 1;
 }
-/* Whether the factor is that of the covariance, and directions are orthonormal. */
+/* Whether L L' is the covariance, where the metric is dense, and directions are orthonormal. */
 static int gpumc__metric_agrees(const gpumc_metric *m, size_t rank)
 {
     const size_t n = m->dim, n_dense = m->kind == GPUMC_METRIC_DENSE ? n : 0;
@@ -21193,7 +21193,7 @@ static const char *gpumc__metric_fault(const gpumc_metric *m)
         : "has a factor L with L L' other than the covariance, or vectors that are not orthonormal";
 }
 
-/* An initial metric is one of the model's, and where nothing is learned there is room for it. */
+/* An initial metric must fit the model and, without warm-up, be of the kind that there is room for. */
 static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpumc_layout *layout,
                                         gpumc_error *error)
 {
@@ -21255,7 +21255,7 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     f->warmup_stats = GPUMC__TAKE_ROWS(gpumc_draw_stats, warmup, 1);
 }
 
-/* Warm-up's state in such memory, as it is before the first iteration. */
+/* Sets up the state of warm-up in such memory, as before the first iteration. */
 static gpumc_status gpumc__begin_adapt(gpumc__run *r, void *memory, double *work, gpumc_error *error)
 {
     const gpumc_adapt_options o = gpumc__adapt_options_of(r->options);
@@ -21267,7 +21267,7 @@ static gpumc_status gpumc__begin_adapt(gpumc__run *r, void *memory, double *work
     return GPUMC_OK;
 }
 
-/* Scratch of the run: machines, warm-up, rows. */
+/* What is needed while the run lasts: machines, the state of warm-up, scratch. */
 static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const gpumc_fit *f,
                                      gpumc_error *error)
 {
@@ -21345,7 +21345,7 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
                        (double)(c + 1), what, tries, lp, where, may);
 }
 
-/* Puts a chain's machine at a point; returns 0 where it cannot start. */
+/* Restarts a chain's machine at q; returns 0 where it cannot start. */
 static int gpumc__begin_at(gpumc__run *r, size_t c, const double *q)
 {
     gpumc_nuts *s = r->chains[c].nuts;
@@ -21364,16 +21364,16 @@ static gpumc_rng gpumc__start_rng(const gpumc__run *r, size_t c, int k)
                         r->options->first_chain_id + (uint32_t)c);
 }
 
-/* Scales what a start point has drawn. */
+/* Scales the coordinates of a start point that were drawn at random: blocks without init. */
 static void gpumc__start_scale(const gpumc_layout *l, double *q, double by)
 {
     for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
         for (size_t i = p->free_at; !p->param->init && i < p->free_at + p->free_size; i++) q[i] *= by;
 }
 
-/* Takes half of a start point, again and again, where it is too far out by orders of magnitude: slopes of
-   exp(80 b) at b = 2 tell a metric nothing about the posterior, nor does a chain find there from so far. Then
-   back, where no chain can start there: one with a gradient that is not finite would ask for it for ever. */
+/* Halves a start point while that gains log density, at first 1000 a coordinate, then 1: a slope far out, as
+   of exp(80 b) at b = 2, tells a metric nothing about the posterior, nor does a chain find it from there.
+   Then doubles it while no chain can start: one whose gradient is not finite would ask for it for ever. */
 static void gpumc__start_nearer(gpumc__run *r, size_t c, double *q)
 {
     const double n = (double)r->layout->n_free;
@@ -21409,7 +21409,7 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
     return gpumc__start_failed(r, c, tries, error);
 }
 
-/* From natural values in work. Where that brings more than 10 a coordinate it arrives: work has the start. */
+/* Climbs from natural values in work. If that gains over 10 a coordinate, it arrives: work has the start. */
 static void gpumc__climb_chain(size_t chain, int member GPUMC__UNUSED, void *climbs)
 {
     gpumc__climb *c = (gpumc__climb *)climbs + chain;
@@ -21423,8 +21423,8 @@ static void gpumc__climb_chain(size_t chain, int member GPUMC__UNUSED, void *cli
     c->arrived = least > bar && gpumc__climb_draw(c, least);
 }
 
-/* Chains that fall from far away into a hierarchical model land in its necks, and in others come late or stay
-   on plateaus. Those for which it is worth it start at a draw of the climb's approximation instead. */
+/* From far away, chains end up in the funnel necks of hierarchical models, and in others they arrive late or
+   stay on plateaus. Where the climb gains enough they start at a draw of its approximation instead. */
 static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
 {
     gpumc_layout *l = r->layout;
@@ -21458,8 +21458,8 @@ static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
     return GPUMC_OK;
 }
 
-/* Where differences refuse a gradient, a point nearer to the middle has the last word: far out, where
-   probabilities come within rounding of 0 or 1, it may be the density that has lost its digits. */
+/* Checks the gradient at a start. Where differences contradict it, a point nearer to 0 decides: far out,
+   where probabilities are within rounding of 0 or 1, it may be the density that has lost its digits. */
 static gpumc_status gpumc__check_start(const gpumc__run *r, double *q, gpumc_error *error)
 {
     gpumc_gradient_report report;
@@ -21488,7 +21488,7 @@ static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
     return status == GPUMC_OK ? gpumc__climb_chains(r, error) : status;
 }
 
-/* Seconds of one gradient, from at least 20 microseconds of calls, and what the run may take. */
+/* Seconds of one gradient, from 20 microseconds of calls or 64 calls, and a forecast for the run. */
 static void gpumc__time_gradient(gpumc__run *r)
 {
     const gpumc_sample_options *o = r->options;
@@ -21548,7 +21548,7 @@ static void gpumc__metric_copy(gpumc_metric *to, const gpumc_metric *from)
     if (dense) memcpy(to->factor, from->factor, dense * bytes);
 }
 
-/* Puts initial_metric into force: all of it, or what warm-up starts from. */
+/* Puts initial_metric into force: all of it without warm-up, else its variances, where warm-up starts. */
 static void gpumc__start_metric(gpumc__run *r, int warmup)
 {
     const gpumc_metric *from = r->options->initial_metric;
@@ -21562,7 +21562,7 @@ static void gpumc__start_metric(gpumc__run *r, int warmup)
     gpumc__adapt_set_step_sizes(a, r->machines, r->options->step_size);
 }
 
-/* Returns 0 when stopped before its end. */
+/* Runs warm-up, or the rest of it; returns 0 when stopped before its end. */
 static int gpumc__warm_up(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
@@ -21577,7 +21577,7 @@ static int gpumc__warm_up(gpumc__run *r)
     }
     while (more && gpumc__advance(r, a->iteration + 1)) more = gpumc_adapt_update(a, r->machines);
     const size_t goal = f->n_warmup = r->n_iterations[1] = a->iteration;
-    for (size_t c = 1; f->warmup_draws && c < r->n_chains; c++) {  /* stopped early: close the gaps */
+    for (size_t c = 1; f->warmup_draws && c < r->n_chains; c++) {  /* shorter than planned: close gaps */
         memmove(f->warmup_draws + c * goal * columns, f->warmup_draws + c * planned * columns,
                 goal * columns * sizeof(double));
         memmove(f->warmup_stats + c * goal, f->warmup_stats + c * planned, goal * sizeof(gpumc_draw_stats));
@@ -21587,8 +21587,8 @@ static int gpumc__warm_up(gpumc__run *r)
     return !more;
 }
 
-/* A location that hears from its elements has a coordinate of this run; the metric that is handed on has it
-   in natural units, as it is about the metric's mean; of several that a bundle tells, given those before. */
+/* A location that receives messages from its elements has a coordinate that only this run knows. The metric
+   handed on has it in natural units, linearised at the metric's mean; in a bundle, given those before it. */
 static void gpumc__metric_unhear(gpumc_metric *m, const gpumc_layout *l, double *work)
 {
     const size_t dim = m->kind == GPUMC_METRIC_DENSE ? m->dim : 0;
@@ -21615,7 +21615,7 @@ static void gpumc__finish_fit(gpumc__run *r)
     gpumc_fit *f = r->fit;
     const gpumc_adapt *a = r->adapt;
     size_t done = SIZE_MAX;
-    if (r->again && r->warmup && f->n_draws > 0) return;      /* trees have not drawn: all stands as it was */
+    if (r->again && r->warmup && f->n_draws > 0) return;      /* trees drew nothing: all stays as it was */
     f->n_divergent = 0;
     for (size_t i = 0; f->summaries && i < f->n_columns; i++) f->summaries[i].flags = -1;
     for (size_t c = 0; c < r->n_chains; c++) {
