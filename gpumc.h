@@ -15267,7 +15267,7 @@ static void gpumc__adapt_watch(gpumc_adapt *a, gpumc_nuts *const *chains)
 /* Whether over 5 % of paths on the spring diverge, as at a wall of the density: no step size mends that. */
 static int gpumc__spring_hits(const gpumc_adapt *a) { return a->swung[1] > 2 + 0.05 * a->swung[0]; }
 
-/* The residual under a metric that has just been learned, of the last 64 kept draws if they are in use. */
+/* The residual under a metric just learned, from those of the last 64 kept draws that are in use. */
 enum { GPUMC__REMEASURED = 64 };
 typedef struct gpumc__remeasured {
     const gpumc_adapt *adapt;
@@ -15299,7 +15299,7 @@ static void gpumc__adapt_remeasure(gpumc_adapt *a)
     for (size_t k = 0; k < n; k++) a->residual += of.residual[k];
 }
 
-/* Draws that the metric was learned from flatter it: above SPRING_PAYS off_before must be low, too. */
+/* Draws that the metric was learned from flatter it: above SPRING_PAYS, off_before must be low, too. */
 static int gpumc__spring_pays(const gpumc_adapt *a, double off)
 {
     if (gpumc__spring_hits(a)) return 0;
@@ -16554,7 +16554,7 @@ GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
 
 /* ---- every column of a group -------------------------------------------------------------------
    Shared by a team, each member with a sheet of its own. Draws are stored row by row, and a cache line holds
-   eight numbers of a row: so many columns are transposed together. */
+   eight numbers of a row: as many columns are transposed together. */
 
 enum { GPUMC__ABREAST = 8 };
 typedef struct gpumc__columns {
@@ -16952,8 +16952,8 @@ static double gpumc__stray_limit(const gpumc_fit *f)
 
 /* HMC on the spring seldom enters a separate mode beside the bulk, and seldom leaves it: strays, draws with
    gradients off the normal's by more than 2 and than most, come in few long stays. By chance they come alone,
-   in rough posteriors in many stays. In slow chains stays are as long among the draws of the next lower
-   residuals, three a stray and at most 10 % of all; beside a separate mode these belong to the bulk. */
+   in rough posteriors in many stays. Slow chains stay as long at the next lower residuals (three draws for a
+   stray, at most 10 % of all): that is allowed for, unless these are of the bulk, as beside a mode. */
 static void gpumc__review_strays(gpumc__review *v)
 {
     const double limit = gpumc__stray_limit(v->fit);
@@ -20430,7 +20430,7 @@ typedef struct gpumc__checkpoint {
     gpumc_error read, written;               /* what was wrong with the newest file, with the last saving */
 } gpumc__checkpoint;
 
-/* The range of draws in a column. Then the mass that lines through paths' draws have met outside of them. */
+/* The range of draws in a column. Then the share of mass that paths' draws missed, beyond these ranges. */
 typedef struct gpumc__extent { size_t column; double low, high; } gpumc__extent;
 enum { GPUMC__LINES = 16 };
 typedef struct gpumc__unseen { double share; size_t n; gpumc__extent extents[GPUMC__LINES]; } gpumc__unseen;
@@ -20450,7 +20450,7 @@ typedef struct gpumc__run {
     gpumc_nuts **machines;
     size_t n_chains, chunk; /* chunk: draws a thread makes before it takes the chain furthest behind */
     int elsewhere;                           /* whether a separate mode is unseen: trees do not help */
-    volatile int stopped, overran, unstreamed;   /* overran: generate left its outputs */
+    volatile int stopped, overran, unstreamed;   /* overran: generate wrote past its outputs */
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
     int printed_lines;
@@ -20515,7 +20515,7 @@ static void gpumc__print_progress(gpumc__run *r, size_t c, size_t before)
 
 /* ---- draws ------------------------------------------------------------------------------------- */
 /* Writes the draw's natural values and, if wanted, free coordinates by the maps of kinds alone; returns the
-   change of the log density for these. An accepted path ends where the density was last evaluated. */
+   change of the log density for these. An accepted path was evaluated last at its end: work has them. */
 static double gpumc__natural_draw(gpumc__run *r, gpumc__chain *chain, double *row, double *unconstrained)
 {
     const gpumc_nuts *s = chain->nuts;
@@ -20770,7 +20770,7 @@ static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sa
                                          gpumc_error *error)
 {
     const double once = gpumc__target_again(o->target_accept), twice = gpumc__target_again(once);
-    const int raised = saved->target_accept == once || saved->target_accept == twice;      /* by a run */
+    const int raised = saved->target_accept == once || saved->target_accept == twice;      /* by the run */
     const int doubled = saved->thin == 2 * o->thin || saved->thin == 4 * o->thin;          /* likewise */
 #define GPUMC__SAME(name) { #name, (double)o->name, (double)saved->name }
 #define GPUMC__SAME_FLAG(name) { #name, o->name ? 1. : 0., saved->name ? 1. : 0. }
@@ -20964,7 +20964,7 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
    iterations in a fixed order: draws do not depend on threads. Read first: gpumc__advance, gpumc__warm_up. */
 
 /* ---- drivers ----------------------------------------------------------------------------------- */
-/* Log density and gradient for a chain. With a guide they are its own, but for lp at a path's end. */
+/* Log density and gradient for a chain. With a guide they are the guide's, but for lp at a path's end. */
 static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double *q, double *g)
 {
     gpumc_nuts *s = chain->nuts;
@@ -21409,7 +21409,7 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
     return gpumc__start_failed(r, c, tries, error);
 }
 
-/* Climbs from natural values in work. If that gains over 10 a coordinate, it arrives: work has the start. */
+/* Climbs from natural values in work. Arrived: a start there gains over 10 a coordinate; work then has it. */
 static void gpumc__climb_chain(size_t chain, int member GPUMC__UNUSED, void *climbs)
 {
     gpumc__climb *c = (gpumc__climb *)climbs + chain;
