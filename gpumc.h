@@ -6122,43 +6122,43 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
 }
 
 /* ===================================================================================== >>centring
-   Elements theta spread around a location mu with a scale tau, t = tau / tau0 in a unit of its own size. The
-   sampler's coordinate q is set by a weight c:
+   Elements theta spread around a location mu with a scale tau; t = tau / tau0, tau0 being a unit of the size
+   of tau. A weight c, the centring, determines the sampler's coordinate q:
        theta = mu + r (q - c mu),   r = t / h,   h^2 = 1 - c + c t^2,   log |d theta / d q| = log r.
-   c = 0 is the non-centred form, c = 1 the centred one. Where the data hold a share c of what is known of
-   theta at t = 1, theta given tau has a standard deviation proportional to r, and so q has one that tau does
-   not change. r falls as t near t = 0, so there is no funnel, and stays below 1 / sqrt(c), so that in walks
-   the product of many 1 - c r does not grow, as it would with r = t^(1 - c). c = 1 has a pole at t = 0, by
-   which a chain that falls in would seem the best of all; learned, it is taken for .999, or for more where
-   data know more, asked for, as it is.
-   Once the bulk is reached, warm-up also knows where the data alone would have theta, the anchor m. Then
+   c = 0 is the non-centred form, c = 1 the centred one. If c is the data's share of the information on theta
+   at t = 1, the standard deviation of theta given tau is proportional to r, so that of q does not depend on
+   tau. Near t = 0, r is proportional to t, so there is no funnel; r stays below 1 / sqrt(c), so that in walks
+   the product of many factors 1 - c r does not grow, as it would with r = t^(1 - c). With c = 1 the density
+   has a pole at t = 0, which makes a chain that falls in look the best of all: a learned c of 1 stands for
+   .999, or for more where the data know more; one that the user sets is exact.
+   Once the bulk is reached, warm-up also knows the anchor m, the value that the data alone give theta. Then
        theta = mu + (1 - k) (m - mu) + r q,   k = (1 - c) / h^2,
-   k the population's share of what is known. Where data and population are normal, q is normal with a mean
-   and a spread that neither mu nor tau moves (at a known tau: Papaspiliopoulos, Roberts & Skold 2003).
-   Where tau is below 1e-13 of |mu|, theta - mu is made of rounding errors, and so is any density by it; below
-   1e-100, 1 / tau^2 may overflow. There is no density there, lest a chain that is thrown in stays, with steps
-   as small as the noise wants them.
+   where k is the population's share of the information. If data and population are normal, q is normal with
+   a mean and sd that depend on neither mu nor tau (for known tau: Papaspiliopoulos, Roberts & Skold 2003).
+   Where tau is below 1e-13 of |mu|, theta - mu consists of rounding errors, and so does any density computed
+   from it; below 1e-100, 1 / tau^2 may overflow. Such points are rejected: a chain thrown there would stay,
+   with steps as small as that noise requires.
    With G the total derivative by theta (through all that depends on it), the chain rule is
        d/dq = r G,   d/dmu += (1 - c r) G,   d/dlog tau += k ((theta - mu) G + 1),
    and with an anchor d/dmu += k G and d/dlog tau += k ((theta - mu + (1 - k) (m - mu)) G + 1).
-   What data know may itself go with a value that all of them share: with sigma^-2, where sigma is the scale
-   of their noise. Warm-up finds the value and the power p. With s = (sigma / sigma0)^p, h^2 = 1 - c + c s t^2
-   and d/dlog sigma += p (1 - k) / 2 (((1 + k) (m - mu) - (theta - mu)) G - 1).
-   Weights have few values, notches, so that a scale has a small table.
-   Blocks that name a factor L are correlated. Given those before, with r = (theta - mu) / tau of these, block
-   k has the location mu + tau c r, where c = L_k L_<k^-1 are the coefficients of the regression on them, and
-   the scale tau L_kk. These are mu and tau in all of the above.
+   The information of the data may in turn be proportional to a power p of one parameter sigma, the scale of
+   their noise: p = -2 for normal data. Warm-up finds sigma and p. With s = (sigma / sigma0)^p, the news,
+   h^2 = 1 - c + c s t^2 and d/dlog sigma += p (1 - k) / 2 (((1 + k) (m - mu) - (theta - mu)) G - 1).
+   Weights take few values, the notches, so that the table of each scale value is small.
+   Blocks that name a factor L are correlated. With r = (theta - mu) / tau the residuals of the blocks before
+   it, block k has the location mu + tau c r, where c = L_k L_<k^-1 are the coefficients of its regression on
+   them, and the scale tau L_kk. These take the place of mu and tau in all of the above.
    mu may be one value, an element of another block by index, the element before (walk), a mixture of these
    (series, see messages), or have a linear predictor added. The first element of a walk that starts at no
-   location is no deviation from anything: all that follow hang on it, and tied to tau it would make a funnel
-   of them. Elements are visited in order of dependence, forward for values, backward for derivatives.
+   location is not a deviation from anything: all later elements depend on it, and if it were scaled by tau,
+   they would form a funnel. Values are computed in order of dependence, derivatives in reverse order.
 
-   r = 1 everywhere is the centred frame: there the gradient of every other block is free of these terms,
-   which makes it the frame in which warm-up keeps its draws while weights change. */
+   r = 1 everywhere is the centred frame. There the gradient by every other block is free of these terms, so
+   warm-up keeps its draws in this frame while weights change. */
 #define GPUMC__NONE SIZE_MAX
 #define GPUMC__FINEST 1e-13
 #define GPUMC__SMALLEST 1e-100
-/* A unit's table: r, log r, k, d theta / d mu and d theta / d m by notches of c. */
+/* A unit's table: a column each for r, log r, k, d theta / d mu and d theta / d m, indexed by the notch. */
 enum { GPUMC__FULL = 20, GPUMC__LOG_R = 21, GPUMC__SLOPE = 42, GPUMC__BY_MU = 63, GPUMC__BY_ANCHOR = 84,
        GPUMC__TABLE = 105 };
 static const double gpumc__notch[] = { 0, 0.002, 0.004, 0.008, 0.016, 0.03, 0.06, 0.1, 0.2, 0.3, 0.4, 0.5,
@@ -6166,77 +6166,77 @@ static const double gpumc__notch[] = { 0, 0.002, 0.004, 0.008, 0.016, 0.03, 0.06
 static unsigned char gpumc__nearest_notch(double c)
 {
     int p = c > 0.5 * gpumc__notch[1];
-    for (; p > 0 && p < GPUMC__FULL; p++) {            /* by odds, whose ratios count */
+    for (; p > 0 && p < GPUMC__FULL; p++) {            /* nearest in log odds */
         const double here = gpumc__notch[p], next = p + 1 < GPUMC__FULL ? gpumc__notch[p + 1] : 0.996;
         if (c * c * (1 - here) * (1 - next) < here * next * (1 - c) * (1 - c)) break;
     }
     return (unsigned char)p;
 }
 
-/* What data know of the elements goes with (x[at] per_unit)^(halves / 2); halves 0: with nothing. */
+/* The data's information on elements is proportional to (x[at] per_unit)^(halves / 2); halves 0: constant. */
 typedef struct gpumc__noise { size_t at; int halves; double per_unit; } gpumc__noise;
 
-/* Values that data of all elements share, as a slope or an intercept: b of an element goes with them. */
+/* A value that the data of all elements share, as a slope: b of an element is linear in x[at] - middle. */
 enum { GPUMC__MOST_SHARED = 16 };
 typedef struct gpumc__shared { size_t at; double middle; } gpumc__shared;
 
 typedef struct gpumc__link {
     size_t at, size;                 /* natural offset and number of elements */
-    size_t scale;                    /* natural offset of that block, or GPUMC__NONE */
-    size_t *from, *unit; /* an element: natural index of its location or GPUMC__NONE; which scale value */
-    size_t step;         /* from an element to that which is visited next */
+    size_t scale;                    /* natural offset of the scale's block, or GPUMC__NONE */
+    size_t *from, *unit; /* of an element: natural index of its location or GPUMC__NONE; its scale value */
+    size_t step;         /* from an element to the one visited next */
     size_t *phi, *mean;  /* of an element of a series: natural indices of its phi and m; NULL: no series */
     const double *covariates;
     size_t n_covariates, coefficients;
-    size_t n_scales, n_units; /* scale values (1 without a scale); units: these and, for starts of walks, 1 */
-    size_t table;                    /* where the units' tables lie in work */
+    size_t n_scales, n_units; /* scale values (1 without a scale); units: these, 1 more for starts of walks */
+    size_t table;                    /* offset of the units' tables in work */
     unsigned char *notches;          /* of c, one an element */
     double *anchors;                 /* m, one an element */
     double *per_unit;                /* 1 / tau0, one a unit */
-    double most, found_most;         /* c of the last notch; what it is to be next */
+    double most, found_most;         /* c that the last notch stands for; the one to use next */
     int n_used;                      /* notches in use */
     unsigned char used[GPUMC__FULL + 1];
     int anchored;                    /* the anchors are in force */
-    gpumc__noise noise, found;       /* with them; found: to be in force next */
-    size_t factor, rank, n_kin;      /* natural offset of L; our row, of how many */
-    size_t diagonal;                 /* that of L_kk, or GPUMC__NONE */
-    const struct gpumc__link *elder; /* that of the row before */
-    size_t kin;                      /* where all of them have gpumc__kin_row in work */
-    struct gpumc__bundle *bundle;      /* that it may belong to, or NULL; which of its members it is */
+    gpumc__noise noise, found;       /* in force with the anchors; found: to be so next */
+    size_t factor, rank, n_kin;      /* natural offset of L; this block's row in L; number of rows */
+    size_t diagonal;                 /* natural offset of L_kk, or GPUMC__NONE */
+    const struct gpumc__link *elder; /* the block of the row before */
+    size_t kin;                      /* offset in work of gpumc__kin_row of all blocks of L */
+    struct gpumc__bundle *bundle;      /* the one it may belong to, or NULL; its index among the members */
     size_t seat;
-    int tells, passes;               /* has messages; its locations in other blocks have some too */
-    size_t messages, n_all;          /* where they lie in work, of how many natural values */
-    const size_t *places;            /* of every natural value among them */
-    size_t width, back;              /* elements of a row of them, places to the row before */
-    int even;                        /* every row has one scale value */
+    int tells, passes;               /* takes part in messages; sends some to another block */
+    size_t messages, n_all;          /* offset of the messages in work; number of natural values */
+    const size_t *places;            /* index of every natural value in the arrays of messages */
+    size_t width, back;              /* elements in a row of messages, places to the row before */
+    int even;                        /* within each row all have one scale value, and one phi */
     int alike;   /* one location and scale for all */
-    int single;  /* and nothing else: the vector loops apply */
-    double count[GPUMC__FULL + 1], sum[GPUMC__FULL + 1];     /* elements of every weight, their anchors */
+    int single;  /* alike, no covariates, not moved by correlated blocks: the vector loops apply */
+    double count[GPUMC__FULL + 1], sum[GPUMC__FULL + 1];     /* by notch: elements, sum of their anchors */
 } gpumc__link;
 
-/* Blocks of n elements each that data may know together. J: of every pair of members, pair by pair, what data
-   know of them; b, and how it goes with shared values: a row for each member. */
+/* Blocks of n elements each, informed by the data jointly, see >>bundles. Rows of n numbers: J, one for each
+   pair of members; b, one for each member; slopes, the derivatives of b by each shared value. */
 enum { GPUMC__MOST_BUNDLED = 16 };
 typedef struct gpumc__bundle {
     size_t n, most;                  /* elements; blocks that may belong to it */
-    size_t K, wanted;                /* members in force, 0: none; to be in force next */
+    size_t K, wanted;                /* members in force, 0: none; number to be in force next */
     gpumc__link *members[GPUMC__MOST_BUNDLED];
     double *J, *b, *slopes;
     gpumc__noise noise;
     const gpumc__shared *shared;
-    size_t n_shared, work;           /* where its rows lie in work */
-    struct gpumc__bundle *top;       /* those of their locations that hear; of such a bundle NULL */
-    size_t above[GPUMC__MOST_BUNDLED];       /* which member of the top is the location of one, or NONE */
+    size_t n_shared, work;           /* offset of its rows in work */
+    struct gpumc__bundle *top;       /* the locations that receive its messages; NULL in a top itself */
+    size_t above[GPUMC__MOST_BUNDLED];       /* of a member: its location among the top's, or NONE */
 } gpumc__bundle;
 
-/* Whether the location of element i is another one of its block. */
+/* Whether the location of element i is another element of its own block. */
 GPUMC_FN int gpumc__link_follows(const gpumc__link *k, size_t i)
 { return k->from[i] >= k->at && k->from[i] != GPUMC__NONE; }
 
-/* Whether element i is the first of a walk that starts at no location: theta = q, and nothing to learn. */
+/* Whether element i has no location, as where a walk starts freely: without messages theta = q, no weight. */
 GPUMC__INLINE int gpumc__link_is_start(const gpumc__link *k, size_t i) { return k->unit[i] == k->n_scales; }
 
-/* tau by its name, and what the factor leaves of it. */
+/* tau as the model names it; and tau L_kk, its spread given the correlated blocks before. */
 GPUMC__INLINE double gpumc__link_tau(const gpumc__link *k, size_t unit, const double *x)
 { return k->scale == GPUMC__NONE || unit == k->n_scales ? 1 : x[k->scale + unit]; }
 GPUMC__INLINE double gpumc__link_scale(const gpumc__link *k, size_t unit, const double *x)
@@ -6245,8 +6245,8 @@ GPUMC__INLINE double gpumc__link_scale(const gpumc__link *k, size_t unit, const 
     return k->diagonal == GPUMC__NONE ? tau : tau * x[k->diagonal];
 }
 
-/* Rows of numbers that a block has beside its kin's: residues r, derivatives by these, how far the blocks
-   before move locations. Then one that all use, and, of length K, c and what its derivatives become. */
+/* Rows in work for each block of a factor L: residuals r, derivatives by these, and how far the blocks before
+   move its locations. Then one row that all blocks use, and, for each, c and y of gpumc__kin_pull, K long. */
 enum { GPUMC__RESIDUES, GPUMC__BY_RESIDUES, GPUMC__MOVES, GPUMC__KIN_ROWS };
 GPUMC_FN size_t gpumc__kin_place(const gpumc__link *k, int which, size_t rank)
 { return k->kin + ((size_t)which * k->n_kin + rank) * k->size; }
@@ -6255,13 +6255,13 @@ GPUMC__INLINE double *gpumc__kin_row(const gpumc__link *k, int which, size_t ran
 GPUMC__INLINE double *gpumc__kin_coefficients(const gpumc__link *k, double *work)
 { return gpumc__kin_row(k, GPUMC__KIN_ROWS, 1, work) + 2 * k->rank * k->n_kin; }
 
-/* Neighbours in a walk wait for each other: of several walks all take their first step, then their second. */
+/* Elements of a walk depend on those before: walks advance together, all by one step, then by the next. */
 static size_t gpumc__walk_step(size_t stride, size_t length, size_t size)
 { return stride == 1 && size / length >= 8 ? length : 1; }
 
 GPUMC_FN double gpumc__at_place(const double *x, size_t place) { return place == GPUMC__NONE ? 0 : x[place]; }
 
-/* Of an element of a series, whose location would be `before`. */
+/* mu of an element of a series: `before` is the element before it, mean its m. */
 GPUMC_FN double gpumc__series_mu(double phi, double mean, double before)
 { return mean + phi * (before - mean); }
 
@@ -6280,7 +6280,7 @@ GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x, 
     return k->rank == 0 ? mu : mu + work[gpumc__kin_place(k, GPUMC__MOVES, k->rank) + i];
 }
 
-/* How much the data know at x, in units of what they know at the usual noise. */
+/* The news: the data's information at x relative to that at the usual noise, s in >>centring. */
 static double gpumc__news(const gpumc__noise *noise, const double *x)
 {
     const int n = noise->halves < 0 ? -noise->halves : noise->halves;
@@ -6291,7 +6291,7 @@ static double gpumc__news(const gpumc__noise *noise, const double *x)
     return noise->halves < 0 ? 1 / s : s;
 }
 
-/* To be called when weights or anchors have changed. */
+/* Recomputes what depends on weights and anchors; to be called when these have changed. */
 static void gpumc__link_settle(gpumc__link *k)
 {
     k->n_used = 0;
@@ -6308,7 +6308,7 @@ static void gpumc__link_settle(gpumc__link *k)
         if (k->count[p] > 0) k->used[k->n_used++] = (unsigned char)p;
 }
 
-/* The tables of every scale value, for the weights in use. */
+/* Fills the tables of all units, for the notches in use. */
 static void gpumc__link_tables(const gpumc__link *k, const double *x, double *work)
 {
     double *table = work + k->table;
@@ -6336,7 +6336,7 @@ GPUMC__INLINE const double *gpumc__link_table(const gpumc__link *k, size_t i, co
 GPUMC__INLINE double gpumc__link_look_up(const gpumc__link *k, size_t i, const double *work, int column)
 { return gpumc__link_table(k, i, work)[column + k->notches[i]]; }
 
-/* The largest |mu| from which elements of a unit can still be told, negative where there is none. */
+/* The largest |mu| at which theta - mu of a unit's elements is not mere rounding; negative: none is. */
 GPUMC__INLINE double gpumc__link_reach(const gpumc__link *k, size_t unit, const double *x)
 {
     const int scaled = k->scale != GPUMC__NONE || k->diagonal != GPUMC__NONE;
@@ -6344,7 +6344,7 @@ GPUMC__INLINE double gpumc__link_reach(const gpumc__link *k, size_t unit, const 
     return tau >= GPUMC__SMALLEST ? tau / GPUMC__FINEST : -1;
 }
 
-/* What the scale of a unit receives, by its logarithm. */
+/* Adds the derivatives by tau and L_kk of a unit; by_log: the derivative by the logarithm of tau L_kk. */
 static void gpumc__link_to_scale(const gpumc__link *k, size_t unit, const double *x, double by_log,
                                  double *target)
 {
@@ -6353,7 +6353,7 @@ static void gpumc__link_to_scale(const gpumc__link *k, size_t unit, const double
     if (k->diagonal != GPUMC__NONE) target[k->diagonal] += by_log / x[k->diagonal];
 }
 
-/* What mu of an element of a series receives, before: of the one before. */
+/* Passes `received`, the derivative by mu of an element of a series, on to phi, m and the element before. */
 static void gpumc__series_to_mu(size_t phi, size_t mean, const double *x, double before, double received,
                                 double *by_before, double *target)
 {
@@ -6362,7 +6362,7 @@ static void gpumc__series_to_mu(size_t phi, size_t mean, const double *x, double
     if (mean != GPUMC__NONE) target[mean] += (1 - x[phi]) * received;
 }
 
-/* What mu of element i receives, by_before: of the element before. */
+/* The same for any element i: outside series, the derivative goes to the location as it is. */
 static void gpumc__link_to_mu(const gpumc__link *k, size_t i, const double *x, double received,
                               double *by_before, double *target)
 {
@@ -6372,29 +6372,28 @@ static void gpumc__link_to_mu(const gpumc__link *k, size_t i, const double *x, d
     else if (from != GPUMC__NONE) target[from] += received;
 }
 
-/* What the noise of the data receives: sum is over (1 - k) (((1 + k) (m - mu) - (theta - mu)) G - 1). */
+/* Adds the derivative by the noise; sum: over (1 - k) (((1 + k) (m - mu) - (theta - mu)) G - 1). */
 static void gpumc__link_hear(const gpumc__link *k, const double *x, double sum, double *target)
 { if (k->noise.halves) target[k->noise.at] += 0.25 * k->noise.halves * sum / x[k->noise.at]; }
 
 /* ---- messages ----------------------------------------------------------------------------------
-   In a walk, or where groups lie in groups, data know of an element also through those after it, and the less
-   the wider the scale between: weights cannot follow that. Let the data of an element alone say
-   b theta - J theta^2 / 2. From the last to the first, every element tells its location what it knows,
-       k = 1 / (1 + tau^2 J),   J += k J,   b += k b   (the right sides its own, the left its location's),
-   the information filter run backward. All that is known of theta but by its location then gives
+   In a walk, or where groups lie in groups, data inform an element also through the elements after it, the
+   less so the wider the scale between: weights cannot express that. Let the data of an element alone have the
+   log likelihood b theta - J theta^2 / 2. From the last to the first, every element sends its location
+       k = 1 / (1 + tau^2 J),   J += k J,   b += k b   (on the right its own, on the left its location's),
+   the information filter run backward. With J and b then holding all but the location's information,
        theta = k mu + v b + sqrt(v) q,   v = tau^2 k.
-   Where data and populations are normal, every q is a standard normal of its own, whatever the scales are.
-   In a series the location is m + phi (theta - m) of the element before, which hears phi^2 k J and
-   phi (k b - (1 - phi) a k J), and so does m with 1 - phi for phi: each takes the other to be at an anchor a,
-   where the data have the series on average.
-   What has no location itself, as the first element of a walk that starts at none or a parameter about which
-   a block spreads, has k = 0 and v = 1 / J. Elements that none tells anything have their tables, and no
-   messages but to their locations. Derivatives come back through the messages from the first element to the
-   last.
+   If data and populations are normal, all q are independent standard normals, whatever the scales.
+   In a series the location is m + phi (theta - m) with theta the element before, which receives phi^2 k J and
+   phi (k b - (1 - phi) a k J); m receives the same with 1 - phi for phi. Either takes the other to be at an
+   anchor a, where the data have the series on average.
+   Elements without a location, as the first of a walk that starts at none or a parameter about which a block
+   spreads, have k = 0 and v = 1 / J. Blocks for which weights suffice keep their tables and only send messages
+   to locations. Derivatives come back through the messages from the first element to the last.
 
-   Elements are visited in rows that do not wait within: all walks take their first step, then their second; a
-   block that is no walk is one row. A few walks have rows of one. In these arrays rows lie one behind the
-   other, which for walks beside each other is not the order of the natural values. */
+   Elements are visited in rows, within which none depends on another: of walks the first elements, then the
+   second ones; a block that is no walk is one row. A few walks have rows of one element. In the arrays of
+   messages rows lie one behind the other, which for walks side by side is not the natural order. */
 typedef struct gpumc__messages {
     double *J, *b, *k, *r, *by_J, *by_b, *theta, *G, *target, *moment, *spare;  /* spare: two rows */
 } gpumc__messages;
@@ -6403,12 +6402,12 @@ enum { GPUMC__MESSAGES = 1 + sizeof(gpumc__messages) / sizeof(double *) };
 GPUMC__INLINE int gpumc__link_is_bundled(const gpumc__link *k) { return k->bundle && k->seat < k->bundle->K; }
 GPUMC__INLINE int gpumc__link_is_told(const gpumc__link *k)
 { return k->tells && k->anchored && !gpumc__link_is_bundled(k); }
-GPUMC__INLINE int gpumc__link_hears(const gpumc__link *k)      /* which the tops of bundles do as well */
+GPUMC__INLINE int gpumc__link_hears(const gpumc__link *k)      /* and so do the tops of bundles */
 { return k->tells && k->anchored && (!gpumc__link_is_bundled(k) || !k->bundle->top); }
 GPUMC__INLINE int gpumc__link_informs(const gpumc__link *k)
 { return k->passes && !k->tells && k->anchored && !gpumc__link_is_bundled(k); }
 
-/* In work: what is known, k, r = sqrt(v), the log density's derivatives; and room of a block's size. */
+/* Arrays in work: J and b, k, r = sqrt(v), derivatives by J and b, theta; from G on scratch for a block. */
 GPUMC__INLINE gpumc__messages gpumc__link_messages(const gpumc__link *k, double *work)
 {
     double *at = work + k->messages;
@@ -6418,7 +6417,7 @@ GPUMC__INLINE gpumc__messages gpumc__link_messages(const gpumc__link *k, double 
     return m;
 }
 
-/* Values of a block from the order of the natural ones to that of rows, or back. */
+/* Copies values of a block from natural order to that of rows, or back. */
 static void gpumc__told_turn(const gpumc__link *k, int back, const double *from, double *to)
 {
     const size_t m = back ? k->width : k->step, n = k->size / m;
@@ -6427,25 +6426,25 @@ static void gpumc__told_turn(const gpumc__link *k, int back, const double *from,
         for (size_t i = 0; i < n; i++) to[t * n + i] = from[i * m + t];
 }
 
-/* The element with which the row at place at begins; the next is k->step on. */
+/* The first element of the row that begins at place at; the row's next element is k->step further on. */
 GPUMC__INLINE size_t gpumc__told_begin(const gpumc__link *k, size_t at)
 { return k->step == 1 ? at : at / k->width; }
 
-/* 1 / tau^2; 0 for the first element of a walk that starts at no location, NaN where there is no density. */
+/* 1 / tau^2; 0 for the unit of elements that have no location, NaN where the point is rejected. */
 GPUMC__INLINE double gpumc__link_precision(const gpumc__link *k, size_t unit, const double *x)
 {
     const double tau = gpumc__link_scale(k, unit, x);
     return unit == k->n_scales ? 0 : tau >= GPUMC__SMALLEST ? 1 / (tau * tau) : GPUMC_NAN;
 }
 
-/* That of element i: the first of a series has the spread of all. */
+/* 1 / tau^2 of element i; the first of a series has the stationary variance, tau^2 / (1 - phi^2). */
 GPUMC__INLINE double gpumc__told_precision(const gpumc__link *k, size_t i, const double *x)
 {
     const double phi = k->phi && !gpumc__link_follows(k, i) ? x[k->phi[i]] : 0;
     return (1 - phi * phi) * gpumc__link_precision(k, k->unit[i], x);
 }
 
-/* The scales' share of what the rows' moments are, and the coefficients' of a series' start. */
+/* Adds the derivatives by the scales and, at the start of series, by phi; moment: a row's, by log tau. */
 static void gpumc__told_moments(const gpumc__link *k, size_t i, const double *moment, const double *x,
                                double *target)
 {
@@ -6474,7 +6473,7 @@ GPUMC__COPIES(, void, gpumc__tell_row,
     }
 }
 
-/* Tells a value of which mu is made by a share, phi or 1 - phi; the other is taken to be at the anchor. */
+/* Adds the message to a value that has the share phi or 1 - phi in mu, the other being at the anchor. */
 static void gpumc__series_tell(double share, double anchor, double J, double b, double *to_J, double *to_b)
 {
     *to_J += share * share * J;
@@ -6489,7 +6488,7 @@ static double gpumc__series_back(double share, double anchor, double J, double b
     return 2 * share * J * of_J + (b - (1 - 2 * share) * anchor * J) * of_b;
 }
 
-/* What elements tell, r included; of a block after all those that tell it something. */
+/* The messages of a block, with its k and r; to be called after all blocks that send messages to this one. */
 static void gpumc__link_tell(const gpumc__link *k, const double *x, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
@@ -6520,8 +6519,8 @@ static void gpumc__link_tell(const gpumc__link *k, const double *x, double *work
     }
 }
 
-/* What elements without messages of their own tell their locations: k J = (1 - k) / tau^2, about the anchor.
-   Fills the tables. Of a single location and scale all elements of one weight are told of at once. */
+/* The messages of a block that keeps its tables: k J = (1 - k) / tau^2, about the anchor. Fills the tables.
+   In a single link, all elements of one weight are summed in one step. */
 static void gpumc__link_inform(const gpumc__link *k, const double *x, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
@@ -6538,7 +6537,7 @@ static void gpumc__link_inform(const gpumc__link *k, const double *x, double *wo
     }
 }
 
-/* The chain rule through that: by log tau k J goes with -2 (1 - k), by the logarithm of the news with k. */
+/* The chain rule through that: d log(k J) / d log tau = -2 (1 - k), and by the logarithm of the news k. */
 static void gpumc__inform_pull_back(const gpumc__link *k, const double *x, double *target, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
@@ -6576,7 +6575,7 @@ GPUMC__INLINE const double *gpumc__told_mu(const gpumc__link *k, size_t at, size
     return mu;
 }
 
-/* Returns how many locations are beyond reach: |mu| > tau / FINEST, where k = r^2 / tau^2. */
+/* Returns how many locations are beyond reach, |mu| > tau / FINEST; tau^2 = r^2 / k. */
 GPUMC__COPIES(return, uint64_t, gpumc__told_map_row,
               (size_t n, const double *GPUMC__RESTRICT q, const double *GPUMC__RESTRICT mu,
                const double *GPUMC__RESTRICT b, const double *GPUMC__RESTRICT k,
@@ -6622,7 +6621,7 @@ static double gpumc__told_inverse(const gpumc__link *k, const double *x, double 
     return gpumc__sum_log(m.r + k->at, k->size);
 }
 
-/* G becomes dq. theta is what map or inverse have left. */
+/* G is overwritten with dq; theta is as map or inverse have left it. */
 GPUMC__COPIES(, void, gpumc__told_pull_row,
               (size_t n, const double *GPUMC__RESTRICT theta, const double *GPUMC__RESTRICT mu,
                const double *GPUMC__RESTRICT J, const double *GPUMC__RESTRICT b,
@@ -6681,7 +6680,7 @@ GPUMC__COPIES(, void, gpumc__told_pull_back_row,
     }
 }
 
-/* The chain rule through what element i of a series, at place e, tells: derivatives by k J and k b. */
+/* The chain rule through the messages of element i of a series, at place e: derivatives by k J and k b. */
 static void gpumc__series_pull_back(const gpumc__link *k, size_t i, size_t e, const double *x, double *by_J,
                                     double *by_b, double *target, const gpumc__messages *m)
 {
@@ -6693,7 +6692,7 @@ static void gpumc__series_pull_back(const gpumc__link *k, size_t i, size_t e, co
         target[k->phi[i]] -= gpumc__series_back(1 - phi, a, J, b, m->by_J[mean], m->by_b[mean], by_J, by_b);
 }
 
-/* The chain rule through what elements tell, of a block after its location. */
+/* The chain rule through a block's messages; to be called after that of its location. */
 static void gpumc__told_pull_back(const gpumc__link *k, const double *x, double *target, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
@@ -6722,7 +6721,7 @@ enum { GPUMC__INV_TAU, GPUMC__MEAN, GPUMC__OFF, GPUMC__SPREAD, GPUMC__TOLD, GPUM
 GPUMC__INLINE double *gpumc__bundle_row(const gpumc__bundle *j, int which, size_t c, double *work)
 { return work + j->work + ((size_t)which * j->most + c) * j->n; }
 
-/* r and d theta / d mu of element i, in all forms; of what is bundled r alone. */
+/* r = d theta / d q and d theta / d mu of element i in any form; for bundled elements only r. */
 GPUMC__INLINE double gpumc__link_r(const gpumc__link *k, size_t i, double *work)
 {
     return gpumc__link_is_bundled(k) ? gpumc__bundle_row(k->bundle, GPUMC__SPREAD, k->seat, work)[i]
@@ -6736,8 +6735,8 @@ GPUMC__INLINE double gpumc__link_by_mu(const gpumc__link *k, size_t i, double *w
 }
 
 /* ---- correlated blocks -------------------------------------------------------------------------
-   On the way to the bulk, and beyond where others hang on them or they walk; else see >>bundles. */
-/* Residues of the block before, which none has pulled at yet; how all before move the locations. */
+   Until the bulk is reached, and after that where others depend on them or they walk; else see >>bundles. */
+/* Residuals of the block before, derivatives by them set to 0; c; how all blocks before move locations. */
 static void gpumc__kin_move(const gpumc__link *k, const double *x, double *work)
 {
     const gpumc__link *e = k->elder;
@@ -6759,7 +6758,7 @@ static void gpumc__kin_move(const gpumc__link *k, const double *x, double *work)
     for (size_t i = 0; i < k->size; i++) moves[i] *= gpumc__link_tau(k, k->unit[i], x);
 }
 
-/* What the blocks behind have pulled at residues is handed on to what these are made of. */
+/* Passes the derivatives by residuals, complete after the later blocks, on to what these are made of. */
 static void gpumc__kin_hand_on(const gpumc__link *k, const double *x, double *target, double *work)
 {
     const double *residues = gpumc__kin_row(k, GPUMC__RESIDUES, k->rank, work);
@@ -6774,8 +6773,8 @@ static void gpumc__kin_hand_on(const gpumc__link *k, const double *x, double *ta
     }
 }
 
-/* The chain rule through the moves, g the total derivatives of the block: by scales, residues and, as
-   c L_<k = L_k, by L: y = L_<k^-1 dc to L_k, less c y' to L_<k. */
+/* The chain rule through the moves, from total derivatives g by the block: to scales, residuals and L. As
+   c L_<k = L_k, derivatives dc by c add y = L_<k^-1 dc to those by L_k and -c y' to those by L_<k. */
 static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double *g, double *target,
                             double *work)
 {
