@@ -6388,8 +6388,8 @@ static void gpumc__link_hear(const gpumc__link *k, const double *x, double sum, 
    phi (k b - (1 - phi) a k J); m receives the same with 1 - phi for phi. Either takes the other to be at an
    anchor a, where the data have the series on average.
    Elements without a location, as the first of a walk that starts at none or a parameter about which a block
-   spreads, have k = 0 and v = 1 / J. Blocks for which weights suffice keep their tables and only send messages
-   to locations. Derivatives come back through the messages from the first element to the last.
+   spreads, have k = 0 and v = 1 / J. Blocks for which weights suffice keep their tables and only send to
+   locations. Derivatives come back through the messages from the first element to the last.
 
    Elements are visited in rows, within which none depends on another: of walks the first elements, then the
    second ones; a block that is no walk is one row. A few walks have rows of one element. In the arrays of
@@ -6798,26 +6798,26 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
 }
 
 /* ====================================================================================== >>bundles
-   Blocks that data know together.
-   Data of a group may know a combination of its K values better than each, as of an intercept and a slope far
-   from 0. Let them say b' theta - theta' J theta / 2 of these, and let the populations have the precision
-   P = T F^-T F^-1 T, with T = diag(1 / tau) and F the factors L of correlated blocks, 1 elsewhere. With
-   Q = P + J and r = b - J mu, elimination from the last block to the first leaves of every value, given those
-   before it,
+   Blocks whose elements the data inform jointly.
+   The data of a group may know a combination of its K values better than each of them, as of an intercept and
+   the slope of a covariate far from 0. Let their log likelihood be b' theta - theta' J theta / 2, and let the
+   populations have the precision P = T F^-T F^-1 T, with T = diag(1 / tau) and F the factors L of correlated
+   blocks, 1 elsewhere. With Q = P + J and r = b - J mu, elimination from the last block to the first gives
+   every value, conditional on those before it, as
        theta_c = mu_c + w_c - sum f_bc (theta_b - mu_b) + sqrt(v_c) q_c,   v_c = 1 / Q_cc,  f_bc = v_c Q_bc,
-   where w = v r. Where data and populations are normal, every q is a standard normal of its own. Rows of n
-   numbers hold the elements; those of Q become f, and v on the diagonal. Derivatives by Q, r and mu go the
-   way back when the first member has been pulled.
-   Their locations are told A = P Q^-1 J, for J, and P Q^-1 b, for b, summed over the elements, in addition to
-   what others tell each of them. They are eliminated in the same way, as a bundle, the top, of one element
-   and no population. */
+   where w = v r. If data and populations are normal, all q are independent standard normals. Rows of n numbers
+   hold the elements; the rows of Q become f, and v on the diagonal. Derivatives by Q, r and mu are passed back
+   once the first member, the last in the backward sweep, has been pulled.
+   The locations receive the messages A = P Q^-1 J, for J, and P Q^-1 b, for b, summed over the elements, in
+   addition to those of other blocks. They are eliminated in the same way, as a bundle of one element without
+   a population, the top. */
 GPUMC__INLINE size_t gpumc__triangle(size_t b, size_t c) { return c * (c + 1) / 2 + b; }
 
-/* Where a member begins among natural values. In a top, a block is as many members as it has elements. */
+/* Natural offset of member c. In a top, each element of a block is a member. */
 static size_t gpumc__bundle_at(const gpumc__bundle *j, size_t c)
 { return j->members[c]->at + (c - j->members[c]->seat) * j->n; }
 
-/* The row of a pair b <= c, or of derivatives by it; behind them are two matrices, then rows of answers. */
+/* The row of Q_bc, b <= c, or of derivatives by it; behind these are two matrices, then rows of solutions. */
 static double *gpumc__bundle_pair(const gpumc__bundle *j, int by, size_t b, size_t c, double *work)
 {
     const size_t row = (by ? gpumc__triangle(0, j->most) : 0) + gpumc__triangle(b, c);
@@ -6833,14 +6833,14 @@ static size_t gpumc__bundle_doubles(size_t n, size_t most)
     return gpumc__size_add(gpumc__size_mul(rows, n), 2 * most * most);
 }
 
-/* What data know of a pair, in either order. */
+/* The row of J_bc, b and c in either order. */
 static const double *gpumc__bundle_J(const gpumc__bundle *j, size_t b, size_t c)
 { return j->J + (b < c ? gpumc__triangle(b, c) : gpumc__triangle(c, b)) * j->n; }
 
 static int gpumc__are_kin(const gpumc__link *k, const gpumc__link *e)
 { return k->n_kin > 0 && e->n_kin > 0 && k->factor == e->factor; }
 
-/* Where F_cb lies among natural values, or GPUMC__NONE. */
+/* Natural index of F_cb, or GPUMC__NONE. */
 static size_t gpumc__bundle_place(const gpumc__bundle *j, size_t c, size_t b)
 {
     const gpumc__link *k = j->members[c], *e = j->members[b];
@@ -6871,7 +6871,7 @@ GPUMC__COPIES(, void, gpumc__add_product,
                double *GPUMC__RESTRICT to), (n, f, a, b, to), n >= GPUMC__LANES)
 { for (size_t i = 0; i < n; i++) to[i] += f * a[i] * b[i]; }
 
-/* Q as it is before the elimination; and b. */
+/* Q before the elimination; and b of the data at x. */
 static void gpumc__bundle_fill(const gpumc__bundle *j, const double *x, double *work)
 {
     const double news = gpumc__news(&j->noise, x), *W = gpumc__bundle_matrix(j, 1, work);
@@ -6900,7 +6900,7 @@ static void gpumc__bundle_say(const gpumc__bundle *j, const double *x, double *w
     }
 }
 
-/* One step of the elimination: v and its root; and, for a pair, f and what it takes off Q_bb. */
+/* One step of the elimination: v and its root; and, for a pair, f and the Schur complement of Q_bb. */
 GPUMC__COPIES(, void, gpumc__bundle_invert,
               (size_t n, double *GPUMC__RESTRICT Q, double *GPUMC__RESTRICT spread), (n, Q, spread),
               n >= GPUMC__LANES)
@@ -6936,7 +6936,7 @@ static void gpumc__bundle_eliminate(const gpumc__bundle *j, double *work)
     }
 }
 
-/* The same of a right side, rows of r that become w; and back to the answer, what f takes off w. */
+/* The elimination on a right-hand side, rows r that become w; and a step of back substitution: w less f x. */
 static void gpumc__bundle_reduce(const gpumc__bundle *j, double *r, double *work)
 {
     for (size_t c = j->K; c-- > 0;) {
@@ -6953,7 +6953,7 @@ static void gpumc__bundle_less(const gpumc__bundle *j, size_t c, const double *b
         gpumc__add_product(j->n, -1, gpumc__bundle_pair(j, 0, b, c, work), before + b * j->n, w);
 }
 
-/* f and v. */
+/* Builds and eliminates Q: f and v. */
 static void gpumc__bundle_know(const gpumc__bundle *j, const double *x, double *work)
 {
     gpumc__bundle_populations(j, x, work);
@@ -6961,11 +6961,11 @@ static void gpumc__bundle_know(const gpumc__bundle *j, const double *x, double *
     gpumc__bundle_eliminate(j, work);
 }
 
-/* What is to be known of the members of a bundle when the first is mapped: f, v and w. */
+/* Computes what the map of a bundle's members needs, before the first is mapped: f, v and w. */
 static void gpumc__bundle_solve(const gpumc__bundle *j, const double *x, double *work)
 {
     const double news = gpumc__news(&j->noise, x);
-    if (!j->top) return;                                     /* what they hear has been dealt with */
+    if (!j->top) return;                               /* a top: done where its messages are summed */
     if (j->top->K == 0) gpumc__bundle_know(j, x, work);
     gpumc__bundle_say(j, x, work);
     for (size_t c = 0; c < j->K; c++) {
@@ -6980,14 +6980,14 @@ static void gpumc__bundle_solve(const gpumc__bundle *j, const double *x, double 
     gpumc__bundle_reduce(j, gpumc__bundle_row(j, GPUMC__TOLD, 0, work), work);
 }
 
-/* Where member c would lie at q = 0, less mu. */
+/* theta_c - mu_c at q_c = 0. */
 static void gpumc__bundle_middle(const gpumc__bundle *j, size_t c, double *middle, double *work)
 {
     memcpy(middle, gpumc__bundle_row(j, GPUMC__TOLD, c, work), j->n * sizeof *middle);
     gpumc__bundle_less(j, c, gpumc__bundle_row(j, GPUMC__OFF, 0, work), middle, work);
 }
 
-/* Returns how many values have no density: |mu| tau^-1 beyond the most, or v not known. */
+/* Returns how many values are to be rejected: |mu| / tau is above `most`, or v is NaN. */
 GPUMC__COPIES(return, uint64_t, gpumc__bundle_map_row,
               (size_t n, double most, const double *GPUMC__RESTRICT q, const double *GPUMC__RESTRICT mu,
                const double *GPUMC__RESTRICT inv_tau, const double *GPUMC__RESTRICT spread,
@@ -7034,7 +7034,7 @@ static double gpumc__bundle_inverse(const gpumc__link *k, const double *x, doubl
     return gpumc__sum_log(spread, k->size);
 }
 
-/* The chain rule through f_bc: by r_b, Q_bb and w_c. */
+/* The chain rule through the step of f_bc: from derivatives by r_b, Q_bb to those by Q_cc, r_c and Q_bc. */
 GPUMC__COPIES(, void, gpumc__bundle_divide_back,
               (size_t n, const double *GPUMC__RESTRICT f, const double *GPUMC__RESTRICT w,
                const double *GPUMC__RESTRICT by_r, const double *GPUMC__RESTRICT by_bb,
@@ -7049,7 +7049,7 @@ GPUMC__COPIES(, void, gpumc__bundle_divide_back,
     }
 }
 
-/* Of all steps; of a third value before b, by Q_ab, too. Where members lay is known no more. */
+/* The same through all steps, and from Q_ab of every third member a before b. Overwrites a row of OFF. */
 static void gpumc__bundle_solve_back(const gpumc__bundle *j, double *work)
 {
     double *product = gpumc__bundle_row(j, GPUMC__OFF, 0, work);
@@ -7075,7 +7075,7 @@ static void gpumc__bundle_solve_back(const gpumc__bundle *j, double *work)
     }
 }
 
-/* What locations of a member receive, mu: of each element. */
+/* Adds derivatives mu, by mu of each element, to those by a member's locations and coefficients. */
 static void gpumc__bundle_to_mu(const gpumc__link *k, const double *mu, double *target)
 {
     if (k->alike && k->from[0] != GPUMC__NONE) target[k->from[0]] += gpumc__sum(mu, k->size);
@@ -7085,7 +7085,7 @@ static void gpumc__bundle_to_mu(const gpumc__link *k, const double *mu, double *
         target[k->coefficients + i % k->n_covariates] += k->covariates[i] * mu[i / k->n_covariates];
 }
 
-/* What r receives goes to locations. Returns what the logarithm of the news does, over these. */
+/* From derivatives by r, and by mu, to those by locations. Returns the one by the news, through J mu in r. */
 static double gpumc__bundle_to_locations(const gpumc__bundle *j, const double *x, double *target,
                                          double *work)
 {
@@ -7105,7 +7105,7 @@ static double gpumc__bundle_to_locations(const gpumc__bundle *j, const double *x
     return sum;
 }
 
-/* What J and b receive goes to shared values and, with such a sum, to the noise. */
+/* From derivatives by J and b to those by shared values and the noise; sum: the one by the news so far. */
 static void gpumc__bundle_to_data(const gpumc__bundle *j, const double *x, double sum, double *target,
                                   double *work)
 {
@@ -7125,7 +7125,7 @@ static void gpumc__bundle_to_data(const gpumc__bundle *j, const double *x, doubl
     if (j->noise.halves) target[j->noise.at] += 0.5 * j->noise.halves * news * sum / x[j->noise.at];
 }
 
-/* What Q receives goes to scales, and with S the derivatives by W, symmetric, -2 W S F^-T to the factors. */
+/* From derivatives by Q to those by scales and, with S the symmetric ones by W, by factors: -2 W S F^-T. */
 static void gpumc__bundle_to_populations(const gpumc__bundle *j, double *target, double *work)
 {
     const size_t n = j->n, K = j->K;
@@ -7162,7 +7162,7 @@ static void gpumc__bundle_to_populations(const gpumc__bundle *j, double *target,
     }
 }
 
-/* by_v holds the middle on entry. */
+/* by_v: theta - mu at q = 0 on entry, the derivative by Q_cc on return. */
 GPUMC__COPIES(, void, gpumc__bundle_pull_row,
               (size_t n, const double *GPUMC__RESTRICT g, const double *GPUMC__RESTRICT off,
                const double *GPUMC__RESTRICT v, const double *GPUMC__RESTRICT spread,
@@ -7177,7 +7177,7 @@ GPUMC__COPIES(, void, gpumc__bundle_pull_row,
     }
 }
 
-/* What a top is told by others: of no population, so about 0. And the chain rule through J and b. */
+/* Begins a top with the J and b of others and of its own data, about 0; and the chain rule through these. */
 static void gpumc__bundle_hear(const gpumc__bundle *top, double *work)
 {
     const size_t K = top->K;
@@ -7234,8 +7234,8 @@ static void gpumc__bundle_pull(const gpumc__link *k, const double *x, const doub
     gpumc__bundle_to_populations(j, target, work);
 }
 
-/* What a bundle tells its locations, and their elimination. Answers are Y = Q^-1 J, by columns, and
-   y = Q^-1 b. */
+/* The messages of a bundle to its locations, and the elimination of these. The rows of solutions hold
+   Y = Q^-1 J, by columns, and y = Q^-1 b. */
 static void gpumc__bundle_tell(const gpumc__bundle *j, const double *x, double *work)
 {
     const gpumc__bundle *top = j->top;
@@ -7269,9 +7269,9 @@ static void gpumc__bundle_tell(const gpumc__bundle *j, const double *x, double *
     gpumc__bundle_reduce(top, told, work);
 }
 
-/* Derivatives by P, or by J, of what is told, as rows of pairs. With S and s those by A and P Q^-1 b,
-       by P: Y S Y' + Y s y',   by J: S - Y S - S Y' + Y S Y' - (s - Y s) y'
-   but for symmetry. Rows OFF hold Y s, rows BY_TOLD what b receives, s - Y s. */
+/* Derivatives by P, or by J, through the messages, as rows of pairs. With S and s those by A and P Q^-1 b,
+       by P: Y S Y' + Y s y',   by J: S - Y S - S Y' + Y S Y' - (s - Y s) y',
+   to be made symmetric. Rows OFF hold Y s, rows BY_TOLD the derivatives by b, s - Y s. */
 static void gpumc__bundle_by_told(const gpumc__bundle *j, const double *S, int by_J, double *work)
 {
     const size_t n = j->n, K = j->K;
@@ -7294,7 +7294,7 @@ static void gpumc__bundle_by_told(const gpumc__bundle *j, const double *S, int b
     }
 }
 
-/* The chain rule through that. */
+/* The chain rule through a bundle's messages. */
 static void gpumc__bundle_tell_back(const gpumc__bundle *j, const double *x, double *target, double *work)
 {
     const gpumc__bundle *top = j->top;
@@ -7323,8 +7323,8 @@ static void gpumc__bundle_tell_back(const gpumc__bundle *j, const double *x, dou
 }
 
 /* ======================================================================================== >>links
-   What the model asks of a link, whatever its form: the map, its Jacobian, the chain rule. */
-/* log |d theta / d q|, when tables, or what is told, are those of theta. */
+   What >>model needs of a link, whatever its form: the map, its Jacobian, the chain rule. */
+/* log |d theta / d q|, where the tables or messages in work are those of theta. */
 static double gpumc__link_log_jacobian(const gpumc__link *k, double *work)
 {
     double sum = 0;
@@ -7337,7 +7337,7 @@ static double gpumc__link_log_jacobian(const gpumc__link *k, double *work)
     return sum;
 }
 
-/* Of a link that is single: one location, one table, and a weight for each element, or for all. */
+/* The map of a single link: one location, one table, and a weight for each element, or one for all. */
 static GPUMC_LOOP void gpumc__single_map(const gpumc__link *k, const double *GPUMC__RESTRICT q, double mu,
                                          const double *GPUMC__RESTRICT table,
                                          double *GPUMC__RESTRICT theta)
@@ -7356,7 +7356,7 @@ static GPUMC_LOOP void gpumc__single_map(const gpumc__link *k, const double *GPU
     else for (size_t i = 0; i < k->size; i++) theta[i] = common + r * q[i] + by_anchor * anchors[i];
 }
 
-/* Its backward sweep: dq, and what location, scale (by its logarithm) and noise receive. */
+/* Its backward sweep: dq, and in `received` the derivatives by mu and log tau, and the sum for the noise. */
 static GPUMC_LOOP void gpumc__single_pull(const gpumc__link *k, const double *GPUMC__RESTRICT theta,
                                           double mu, const double *GPUMC__RESTRICT table,
                                           const double *GPUMC__RESTRICT g, double *GPUMC__RESTRICT dq,
@@ -7435,9 +7435,9 @@ static double gpumc__link_inverse(const gpumc__link *k, const double *x, double 
     return log_jacobian;
 }
 
-/* Backward sweep: dq = r G from total derivatives G, and what location and scale of every element receive is
-   added to target (natural offsets, like G). G and target may be one array: then a walk's contributions reach
-   the elements before in time. */
+/* Backward sweep: dq = r G from total derivatives G; adds the derivatives by the location and scale of every
+   element to target (natural offsets, like G). G and target may be one array: the contributions of a walk's
+   elements then reach those before them in time. */
 static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, const double *G,
                                         double *target, double *dq, double *work)
 {
