@@ -6805,9 +6805,9 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
    blocks, 1 elsewhere. With Q = P + J and r = b - J mu, elimination from the last block to the first gives
    every value, conditional on those before it, as
        theta_c = mu_c + w_c - sum f_bc (theta_b - mu_b) + sqrt(v_c) q_c,   v_c = 1 / Q_cc,  f_bc = v_c Q_bc,
-   where w = v r. If data and populations are normal, all q are independent standard normals. Rows of n numbers
-   hold the elements; the rows of Q become f, and v on the diagonal. Derivatives by Q, r and mu are passed back
-   once the first member, the last in the backward sweep, has been pulled.
+   where w = v r. If data and populations are normal, all q are independent standard normals. Elements are in
+   rows of n numbers; the rows of Q become f, and v on the diagonal. Derivatives by Q, r and mu are passed
+   back once the first member, the last in the backward sweep, has been pulled.
    The locations receive the messages A = P Q^-1 J, for J, and P Q^-1 b, for b, summed over the elements, in
    addition to those of other blocks. They are eliminated in the same way, as a bundle of one element without
    a population, the top. */
@@ -7489,40 +7489,40 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
 /* ======================================================================================== >>model
    From a list of parameter blocks to one function of free coordinates. The layout is the model compiled once:
    where every block lies in the free and the natural vector, its constraint, its links to other blocks. Read
-   first: gpumc_model_eval, the only caller of a log density; then gpumc__layout_place, which fills it. */
+   first: gpumc_model_eval, one evaluation; then gpumc__layout_place, which fills the layout. */
 typedef struct gpumc__placed {
     const gpumc_param *param;
     gpumc__constraint constraint;
     size_t free_at, free_size, at, size;
-    int linked; /* has a location, scale, walk or covariates, or hears of those: link instead of constraint */
+    int linked; /* belongs to a hierarchy (gpumc__is_linked) or receives messages: link, not constraint */
     gpumc__link link;
 } gpumc__placed;
 
-/* Doubles behind what callbacks fill: writing there harms nothing before it is found out. */
+/* Doubles behind the arrays that callbacks fill: writing there does no harm until a check finds it. */
 enum { GPUMC__GUARDS = 64 };
 
 struct gpumc_layout {
     const gpumc_model *model;
     gpumc__placed *parts;
-    size_t *order;                   /* of the parts: those without link first, then those that only hear */
-    gpumc__placed *leader;           /* the first in it that passes messages on, or NULL */
-    double *evidence;                /* J, then b, of the data alone for every natural value, by places */
-    size_t *places;                  /* where in messages a natural value of a link stands */
+    size_t *order;                   /* of the parts: first those without link, then those that only hear */
+    gpumc__placed *leader;           /* the first in order that takes part in messages, or NULL */
+    double *evidence;                /* J, then b, of the data alone, of natural values ordered by places */
+    size_t *places;                  /* index of every natural value in the arrays of messages */
     gpumc__shared shared[GPUMC__MOST_SHARED];
     size_t n_shared;
-    double *slopes;                  /* of every b in every shared value from its middle on, as evidence */
+    double *slopes;                  /* derivatives of the b in evidence, a row by each shared value */
     gpumc__bundle *bundles;
     size_t n_bundles, n_parts, n_free, n_natural, n_work, n_linked;
     unsigned char *notches;          /* of every free coordinate; GPUMC__FULL where centring has no meaning */
     double *anchors;                 /* of every free coordinate of a link */
-    gpumc__shape *shapes;            /* of every free coordinate, typical 0 where its map is another */
+    gpumc__shape *shapes;            /* of every free coordinate, typical 0 where its map is not scored */
 };
 GPUMC__SELDOM
 
 /* ---- validation -------------------------------------------------------------------------------- */
 static int gpumc__is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/* Regardless of case, as in some file systems. */
+/* Whether two words are equal but for case, which some file systems ignore. */
 static int gpumc__same_word(const char *a, const char *b)
 {
     while (*a && (*a == *b || (gpumc__is_letter(*a) && (*a ^ *b) == 'a' - 'A'))) a++, b++;
@@ -7559,7 +7559,7 @@ static size_t gpumc__nth_size(const gpumc_model *m, size_t i)
     return product >= SIZE_MAX / 1024 || (b.size && b.size != product) ? 0 : product;
 }
 
-/* Fails with a text that names the block, or what else it is, first. */
+/* Fails with a text that begins with the kind of thing that is wrong (what), as "parameter", and its name. */
 static GPUMC__PRINTF(5, 6) gpumc_status gpumc__bad_block(gpumc_error *error, gpumc_status status,
                                                         const char *what, const char *name,
                                                         const char *format, ...)
@@ -7571,7 +7571,7 @@ static GPUMC__PRINTF(5, 6) gpumc_status gpumc__bad_block(gpumc_error *error, gpu
     va_end(arguments);
     return gpumc__fail(error, status, "%s \"%.48s\": %s", what, name, text);
 }
-/* The same for block i of m, as the functions below call them, where something is wrong: whether it was. */
+/* The same for block i of m, as the functions below call them, if wrong is true; gives whether it is. */
 #define GPUMC__WRONG(wrong, ...) \
     ((wrong) && gpumc__bad_block(error, GPUMC_ERROR_MODEL, i < m->n_params ? "parameter" : "output", \
                                  gpumc__nth_block(m, i).name, __VA_ARGS__) < 0)
@@ -7672,7 +7672,7 @@ static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role
                         "indices count from 0", role, (double)k, (double)index[k], (double)(n - 1), name);
 }
 
-/* How many of the first n blocks name that factor. */
+/* How many of the first n blocks name this factor. */
 static size_t gpumc__count_kin(const gpumc_model *m, size_t n, const char *factor)
 {
     size_t count = 0;
@@ -7699,7 +7699,7 @@ static int gpumc__factor_is_wrong(const gpumc_model *m, size_t i, gpumc_error *e
                         m->params[first].name, (double)gpumc__nth_size(m, first));
 }
 
-/* Elements of a block that wait for one another, and how far apart these stand. */
+/* Number of elements of each walk in a block (1: it is no walk), and their distance in it, the stride. */
 static size_t gpumc__walk_length(const gpumc_param *p, size_t size, size_t *stride)
 {
     *stride = 1;
@@ -7707,11 +7707,11 @@ static size_t gpumc__walk_length(const gpumc_param *p, size_t size, size_t *stri
     return !p->walk_dim ? 1 : p->n_dims ? p->dims[p->walk_dim - 1] : size;
 }
 
-/* Natural index of the coefficient of element i, in a block of n at place at. */
+/* Natural index of phi of element i, where the block of phi has n values and the natural offset at. */
 static size_t gpumc__series_phi(size_t at, size_t n, size_t i, size_t length, size_t stride)
 { return n == 1 ? at : at + i / (stride * length) * stride + i % stride; }
 
-/* Only of a walk's first element the location counts: another one behind it would be lost. */
+/* Only the location of a walk's first element counts: a different one of a later element would be ignored. */
 static int gpumc__walk_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
     const gpumc_param *p = &m->params[i];
@@ -7726,7 +7726,7 @@ static int gpumc__walk_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
                         (double)k - (double)stride, (double)k);
 }
 
-/* A coefficient must stand earlier, one or one a walk, and keep within -1..1. */
+/* A coefficient must stand earlier, have one value or one a walk, and be declared within -1..1. */
 static int gpumc__series_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
     const gpumc_param *p = &m->params[i];
@@ -7807,8 +7807,8 @@ static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t si
 static int gpumc__may_tell(const gpumc_param *p)
 { return p->scale && !p->covariates && !p->factor && p->centring == GPUMC_CENTRING_LEARNED; }
 
-/* Whether a block's elements may be known together with those of others: they hang on no other elements, none
-   hang on them, and the same is true of all that name their factor. */
+/* Whether a block may be bundled: its location and coefficients belong to no hierarchy, no other block has it
+   as either, and the same is true of all blocks that name its factor. */
 static int gpumc__stands_alone(const gpumc_model *m, size_t i)
 {
     const gpumc_param *p = &m->params[i];
@@ -7830,11 +7830,11 @@ static int gpumc__may_be_bundled(const gpumc_model *m, size_t i)
     return 1;
 }
 
-/* Whether elements tell their location of data, by messages of their own or of a bundle. */
+/* Whether a block may send messages to its location, its own or those of a bundle. */
 static int gpumc__may_inform(const gpumc_model *m, size_t i)
 { return gpumc__may_tell(&m->params[i]) || (m->params[i].factor && gpumc__may_be_bundled(m, i)); }
 
-/* Whether a block is the location of such. */
+/* Whether a block is the location of such a block. */
 static int gpumc__hears(const gpumc_model *m, size_t i)
 {
     size_t j = i + 1;
@@ -7842,7 +7842,7 @@ static int gpumc__hears(const gpumc_model *m, size_t i)
                                 && gpumc__is_named(m->params[j].location, m->params[i].name))) j++;
     return j < m->n_params;
 }
-/* A location without one of its own: in messages, its elements are first ones. */
+/* Whether a block receives messages but belongs to no hierarchy: its elements have no location. */
 static int gpumc__only_hears(const gpumc_model *m, size_t i)
 {
     const gpumc_param *p = &m->params[i];
@@ -7850,7 +7850,7 @@ static int gpumc__only_hears(const gpumc_model *m, size_t i)
         && gpumc__hears(m, i);
 }
 
-/* Real values that no link is about: data of many elements may share them. */
+/* Whether a block holds real values outside of hierarchies, which the data of many elements may share. */
 static int gpumc__is_shared(const gpumc_model *m, size_t i)
 {
     const gpumc_kind kind = m->params[i].kind;
@@ -7868,7 +7868,7 @@ static int gpumc__shares(const gpumc_model *m)
     return n > 0 && n <= GPUMC__MOST_SHARED;
 }
 
-/* Whether a block's elements know of each other, of another block's or of what they share, by messages. */
+/* Whether messages connect a block's elements with each other, with another block or with shared values. */
 static int gpumc__tells(const gpumc_model *m, size_t i, int shares)
 {
     const gpumc_param *p = &m->params[i];
@@ -7885,7 +7885,7 @@ static size_t gpumc__starts_freely(const gpumc_model *m, size_t i)
             && !p->walk_coefficient) || gpumc__only_hears(m, i);
 }
 
-/* How many blocks, of which i is the first, may be known together; 0 where it is not the first. */
+/* How many blocks may be bundled, of which i is the first; 0 where it is not, or they are too few or many. */
 static size_t gpumc__count_bundled(const gpumc_model *m, size_t i)
 {
     const size_t n = gpumc__nth_size(m, i);
@@ -7902,7 +7902,7 @@ static size_t gpumc__count_bundled(const gpumc_model *m, size_t i)
 static double gpumc__most_centring(const gpumc_param *p)
 { return (p->scale || p->factor) && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1; }
 
-/* The way through a block, tables by element, and which other blocks they refer to; those are placed. */
+/* Fills a link: the order of its elements, their units and locations in other blocks, which are placed. */
 static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_param *p)
 {
     const size_t n = (size_t)(p - l->model->params), scale = gpumc__find_param(l->model, n, p->scale);
@@ -7950,7 +7950,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     gpumc__link_settle(k);
 }
 
-/* Block i may belong to a bundle, and its location to the top, if it only hears. */
+/* Notes that block i may belong to a bundle and its location, if it only hears, to the top. */
 static void gpumc__bundle_join(const gpumc_layout *l, size_t i, gpumc__bundle *j)
 {
     const size_t location = gpumc__find_param(l->model, i, l->parts[i].param->location);
@@ -7961,8 +7961,8 @@ static void gpumc__bundle_join(const gpumc_layout *l, size_t i, gpumc__bundle *j
 }
 
 enum { GPUMC__MOST_TELLING = 128 };
-/* The member of a bundle all of whose elements, and that of no other, have the location at this place; else
-   NONE. */
+/* The member of a bundle all of whose elements have their location at this place, if no other member has any
+   that do; else NONE. */
 static size_t gpumc__bundle_about(const gpumc__bundle *j, size_t place)
 {
     size_t n = 0, found = GPUMC__NONE;
@@ -7975,9 +7975,9 @@ static size_t gpumc__bundle_about(const gpumc__bundle *j, size_t place)
     return n == 1 ? found : GPUMC__NONE;
 }
 
-/* Which locations a bundle tells, in the order in which they are visited: those of all its members that have
-   any, each its own, or none. Of many elements none: scales are known then, and locations need not follow
-   them. To be called when members have changed. */
+/* Finds the locations to which a bundle sends messages, in the order in which they are visited: all those of
+   its members, if each is that of one member, or none. None if there are many elements: scales are well known
+   then, and locations need not follow them. To be called when members have changed. */
 static void gpumc__bundle_settle(const gpumc_layout *l, gpumc__bundle *j)
 {
     gpumc__bundle *top = j->top;
@@ -8138,8 +8138,8 @@ GPUMC_API size_t gpumc_layout_work(const gpumc_layout *layout) { return layout->
 GPUMC__OFTEN
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
-/* Parts are visited in an order in which all scales are known before the first link. Then all messages are
-   passed at once, when the first part that tells is mapped; their chain rule comes after its own. */
+/* Parts are visited in an order in which all scales are known before the first link is mapped. All messages
+   are computed at once, before the leader is mapped; their chain rule comes after that of the leader. */
 static gpumc__placed *gpumc__part(const gpumc_layout *l, size_t i) { return &l->parts[l->order[i]]; }
 
 static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const double *x, double *work)
@@ -8166,7 +8166,7 @@ static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const dou
         if (l->bundles[i].top->K > 0) gpumc__bundle_tell(&l->bundles[i], x, work);
 }
 
-/* The chain rule through J and b of a link's elements by by_J and by_b: shared values move b, noise both. */
+/* The chain rule from by_J and by_b through the data's J and b: shared values move b, the noise both. */
 static void gpumc__told_own(const gpumc_layout *l, const gpumc__link *k, const double *x, double *target,
                             double *work)
 {
@@ -8183,7 +8183,7 @@ static void gpumc__told_own(const gpumc_layout *l, const gpumc__link *k, const d
     if (k->noise.halves) target[k->noise.at] += 0.5 * k->noise.halves * news * sum / x[k->noise.at];
 }
 
-/* dq of a link from total derivatives, what others receive added to target, as gpumc__link_pull. */
+/* gpumc__link_pull and, for the leader, the chain rule through all messages. */
 static void gpumc__part_pull(const gpumc_layout *l, const gpumc__placed *p, const double *x, const double *G,
                              double *target, double *dq, double *work)
 {
@@ -8199,7 +8199,7 @@ static void gpumc__part_pull(const gpumc_layout *l, const gpumc__placed *p, cons
         if (l->bundles[i].top->K > 0) gpumc__bundle_tell_back(&l->bundles[i], x, target, work);
 }
 
-/* One block, of all free coordinates q and natural values x. */
+/* Maps one block; q and x: all free coordinates and natural values. */
 static double gpumc__part_map(const gpumc_layout *l, const gpumc__placed *p, const double *q, double *x,
                               double *work)
 {
@@ -8217,7 +8217,7 @@ static gpumc_status gpumc__part_inverse(const gpumc_layout *l, const gpumc__plac
     return status;
 }
 
-/* Whether a distance is no number any more: its value stands still, but J would go on. */
+/* Whether the exponential of a distance overflows: its value no longer grows, but the Jacobian would. */
 static int gpumc__overflows(const gpumc_layout *l, const double *q)
 {
     for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
@@ -8235,7 +8235,7 @@ static double gpumc__to_natural(const gpumc_layout *l, const double *q, double *
     return log_jacobian > 700 && gpumc__overflows(l, q) ? -GPUMC_INF : log_jacobian;
 }
 
-/* What one point and a batch share behind the density: the chain rule, which uses up the gradient in work. */
+/* What follows the density, of one point or a batch: the chain rule. Overwrites the gradient in work. */
 static double gpumc__eval_finish(const gpumc_layout *l, const double *q, double log_jacobian, double lp,
                                  double *grad, double *work)
 {
@@ -8253,7 +8253,7 @@ static double gpumc__eval_finish(const gpumc_layout *l, const double *q, double 
     return total;
 }
 
-/* The density alone, or the guide's, at natural values; g is overwritten. */
+/* The log density alone, or the guide's, at natural values; g is overwritten by its gradient. */
 static double gpumc__density(const gpumc_layout *l, int guided, const double *x, double *g)
 {
     const gpumc_model *m = l->model;
@@ -8293,7 +8293,7 @@ GPUMC_API gpumc_status gpumc_model_unconstrain(const gpumc_layout *layout, const
 }
 
 /* ---- the centred frame, see >>centring ---------------------------------------------------------- */
-/* dq += sign J' delta for a block that is no link, as the chain rule is affine; its delta is used up. */
+/* dq += sign J' delta of a block that is no link, by two pulls, as the chain rule is affine; zeroes delta. */
 static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, const double *q, double *delta,
                               double sign, double *dq, double *work)
 {
@@ -8305,7 +8305,7 @@ static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, con
     }
 }
 
-/* Log x of a distance and its gradient become a score's (to), or back; returns the log density's change. */
+/* From log x of a distance and its derivative to a score's (to) or back; returns the log density's change. */
 static double gpumc__rescore(gpumc__shape f, int to, double *q, double *g)
 {
     const double score = to ? gpumc__shape_inverse(f, gpumc__exp(*q)) : *q;
@@ -8325,8 +8325,8 @@ static double gpumc__rescore_all(const gpumc_layout *l, int to, double *q, doubl
     return change;
 }
 
-/* Coordinates by the kinds alone: learned scores become logarithms, elements of hierarchies natural values.
-   Of q, when work is as its map has left it; u may be NULL. Returns the log density's change. */
+/* Coordinates u by the kinds alone, from q: learned scores become logarithms, elements of hierarchies natural
+   values. work is as the map of q has left it; u may be NULL. Returns the change of the log density. */
 static double gpumc__to_kinds(const gpumc_layout *l, const double *q, const double *x, double *u,
                               double *work)
 {
@@ -8393,8 +8393,8 @@ static double gpumc__from_centred(const gpumc_layout *l, double *q, double *g, d
 GPUMC__SELDOM
 
 /* ======================================================================================== >>check
-   What is asked of a density before it is sampled: whether the gradient is its own, what it depends on, and
-   start points near the posterior. Read first: gpumc__check_gradient_at and gpumc__climb_up. */
+   Checks of a density before it is sampled: whether its gradient is right and what it depends on; then start
+   points near the posterior. Read first: gpumc__check_gradient_at and gpumc__climb_up. */
 /* Name of element i of a block, indices from 1: theta, theta[3], L[2,1]; returns as snprintf does. */
 static size_t gpumc__element_name(const char *name, size_t size, const size_t *dims, size_t n_dims, size_t i,
                                   char *text, size_t room)
@@ -8431,14 +8431,14 @@ typedef struct gpumc__probe {
     const gpumc_layout *layout;
     const double *q, *g, *x;
     double lp, *direction, *point, *spare, *work; /* density, gradient, natural values at q; scratch */
-    double slope, seen;              /* derivative along the direction, and what differences say */
-    double least;                    /* a step below which natural values may stay as they are */
+    double slope, seen;              /* derivative along the direction, by the gradient and by differences */
+    double least;                    /* a step below which rounding may leave natural values unchanged */
 } gpumc__probe;
 
-/* Single coordinates and, where there are more, random directions beside them. */
+/* Probes are along single coordinates and, where there are more, along random directions too. */
 enum { GPUMC__PROBE_COMPONENTS = 200, GPUMC__PROBES = 208 };
 
-/* A check: what its probes share, scratch of every member of a team, what each probe found. */
+/* A gradient check: what its probes share, scratch for every member of a team, what each probe found. */
 typedef struct gpumc__probing {
     gpumc__probe probe;
     double *scratch;
@@ -8447,8 +8447,8 @@ typedef struct gpumc__probing {
     volatile int met;                        /* a second thread is there */
 } gpumc__probing;
 
-/* Difference quotients about the point, how far those of the sides are apart (infinity where one ends), their
-   step, and what rounding of the log density may do to them. */
+/* Difference quotients about the point, the distance of the two one-sided ones (infinite where one side has
+   no density), their step, and the error that rounding of the log density may give them. */
 typedef struct gpumc__quotient { double h, central, forward, backward, bend, noise; } gpumc__quotient;
 
 static gpumc__quotient gpumc__probe_quotient(gpumc__probe *p, double h)
@@ -8468,8 +8468,8 @@ static gpumc__quotient gpumc__probe_quotient(gpumc__probe *p, double h)
     return d;
 }
 
-/* How far the slope is from a quotient, relative to the larger; 1e6 is added where that is more than 1e-4 and
-   doubt, the absolute error that the quotient may have, explain. */
+/* Distance of the slope from a quotient, relative to the larger of the two; 1e6 is added where it is more
+   than 1e-4 (relative) plus doubt, the absolute error that the quotient may have. */
 static double gpumc__probe_compare(const gpumc__probe *p, double quotient, double doubt)
 {
     const double error = fabs(quotient - p->slope), scale = fmax(fabs(quotient), fabs(p->slope));
@@ -8477,7 +8477,7 @@ static double gpumc__probe_compare(const gpumc__probe *p, double quotient, doubl
     return error / fmax(scale, 1e-8) + (error <= 1e-4 * scale + doubt ? 0 : 1e6);
 }
 
-/* Whether a step sees a peak or, as a finer one tells, a kink: the sides do not get closer with the step. */
+/* Whether a step spans a peak or, compared with a finer one, a kink: one-sided quotients do not converge. */
 static int gpumc__probe_bent(const gpumc__quotient *d, const gpumc__quotient *finer)
 {
     if (!gpumc__is_finite(d->bend) || d->bend < 0.1 * fabs(d->central)) return 0;
@@ -8485,12 +8485,12 @@ static int gpumc__probe_bent(const gpumc__quotient *d, const gpumc__quotient *fi
 }
 
 /* Relative distance of the slope from differences, 1e6 more where they disagree: worse than any agreement. A
-   step of 6e-6 mostly decides. If not, the one of a ladder, from the point's size to 1e-8 or, where it is
-   steep, less, whose quotient is most like its neighbours': curvature rules above it, rounding below, of the
-   log density or of what it is made of (mu = 1e9 moves by 1e-7). One that sees a peak or a kink, or where
-   nothing moves, is none, and one beside a border yields to those inside. What remains of the differences
-   counts as doubt, but not where they hardly have a slope in common. Others of little doubt may agree too:
-   the error of a solver inside the density has slopes of its own. */
+   step of 6e-6 mostly decides. If not, that step of a ladder, from the point's size to 1e-8 or, in a steep
+   density, less, whose quotient is closest to its neighbours': above it curvature dominates, below it
+   rounding, of the log density or of its ingredients (mu = 1e9 moves by 1e-7). Steps that span a peak or a
+   kink, or change nothing, do not count; one beside a border yields to those inside. The remaining distance
+   is doubt, up to 0.01 of the one-sided slopes: quotients that differ more prove nothing. Agreement with
+   another step of little doubt will do: the error of a solver inside the density has slopes of its own. */
 static double gpumc__probe_distance(gpumc__probe *p, double size)
 {
     enum { MOST = 24 };
@@ -8524,7 +8524,7 @@ static double gpumc__probe_distance(gpumc__probe *p, double size)
     return fmin(others, gpumc__probe_compare(p, p->seen, d[best].noise + fmin(spread, 0.01 * most)));
 }
 
-/* Sets a unit vector, of a coordinate or with which >= n a random one; returns the point's size along it. */
+/* Sets the unit vector of a coordinate or, from n on, a random one; returns the point's size along it. */
 static double gpumc__probe_aim(gpumc__probe *p, size_t which)
 {
     const size_t n = p->layout->n_free;
@@ -8573,14 +8573,14 @@ static void gpumc__probe_one(size_t k, int member, void *user)
     all->seen[k] = p.seen;
 }
 
-/* Evaluates the density again at q for a while; every other part elsewhere, to disturb threads that share. */
+/* Evaluates the density again at q for a while; half of the parts elsewhere, to expose shared memory. */
 static void gpumc__probe_again(size_t k, int member, void *user)
 {
     gpumc__probing *all = (gpumc__probing *)user;
     const size_t n = all->probe.layout->n_free;
     double *g = all->scratch + (size_t)member * all->stride, *q = g + n, *work = g + 3 * n, apart = 0;
     const double lp = all->probe.lp, arrived = gpumc__seconds();
-    const int elsewhere = (k + 1) / 2 % 2;             /* of pairs that two threads take one at each place */
+    const int elsewhere = (k + 1) / 2 % 2;             /* two threads that take a pair differ in this */
     for (size_t i = 0; i < n; i++) q[i] = all->probe.q[i] + (elsewhere ? 0.01 * (double)k : 0);
     if (k == 1) gpumc__store_flag(&all->met, 1);
     while (k == 0 && !gpumc__load_flag(&all->met) && gpumc__seconds() < arrived + 1e-3) {}
@@ -8598,7 +8598,7 @@ static void gpumc__probe_again(size_t k, int member, void *user)
     }
 }
 
-/* Whether all of that gave the value and gradient at q that are known. */
+/* Whether these evaluations reproduced the known value and gradient at q. */
 static gpumc_status gpumc__check_same_value(gpumc__probing *all, gpumc_team *team, gpumc_error *error)
 {
     const int several = team && gpumc_team_threads(team) > 1;
@@ -8618,14 +8618,14 @@ static gpumc_status gpumc__check_same_value(gpumc__probing *all, gpumc_team *tea
     return GPUMC_OK;
 }
 
-/* Whether the density keeps to its arrays. room: both, with NaN behind x and zeros behind the gradient. */
+/* Whether the density stays within its arrays. room: for both, NaN behind x and zeros behind the gradient. */
 static gpumc_status gpumc__check_room(const gpumc_layout *l, const double *x, double *room,
                                       gpumc_error *error)
 {
     const size_t n = l->n_natural;
     double *px = room, *g = px + n + GPUMC__GUARDS;
     int kept = 1, blind = 1;
-    for (int known = 0; known < 2 && blind; known++) {     /* one that is NaN anyway reads nothing there */
+    for (int known = 0; known < 2 && blind; known++) {     /* NaN both times: not by reading there */
         memcpy(px, x, n * sizeof *px);
         for (size_t i = 0; i < GPUMC__GUARDS; i++) { px[n + i] = known ? 0 : GPUMC_NAN; g[n + i] = 0; }
         const double lp = gpumc__density(l, 0, px, g);
@@ -8643,7 +8643,7 @@ static gpumc_status gpumc__check_room(const gpumc_layout *l, const double *x, do
 static int gpumc__is_open(gpumc_kind kind)
 { return kind != GPUMC_INTERVAL && kind != GPUMC_UNIT && kind <= GPUMC_POSITIVE_ORDERED; }
 
-/* Whether value i may be anything: no derivative by it, and one density wherever it is moved to. */
+/* Whether the density leaves value i free: no derivative by it, and the same density wherever it is moved. */
 static int gpumc__is_loose(const gpumc_layout *l, const gpumc_param *p, size_t i, double *x, double *g)
 {
     static const double steps[] = { 0, -1e6, -30, -1, 1, 30, 1e6 };
@@ -8663,7 +8663,7 @@ static int gpumc__is_loose(const gpumc_layout *l, const gpumc_param *p, size_t i
     return loose;
 }
 
-/* Whether something holds every value that can run off; only some are looked at where there are many. */
+/* Whether the density holds every value that can run off to infinity; of many, only the first are tried. */
 static gpumc_status gpumc__check_held(const gpumc_layout *l, double *x, double *g, gpumc_error *error)
 {
     size_t places[GPUMC__PROBES], n = 0;
@@ -8684,7 +8684,7 @@ static gpumc_status gpumc__check_held(const gpumc_layout *l, double *x, double *
     return GPUMC_OK;
 }
 
-/* Real values, those of linked blocks too or not; counts on where there are more than places. */
+/* Places of real values, with those of linked blocks or without; counts on beyond GPUMC__SUMMED. */
 enum { GPUMC__SUMMED = 64 };
 static size_t gpumc__real_values(const gpumc_layout *l, int linked, size_t *places)
 {
@@ -8695,8 +8695,8 @@ static size_t gpumc__real_values(const gpumc_layout *l, int linked, size_t *plac
     return n;
 }
 
-/* Products of gradients by n values at points about the start, more than n of them, scaled to a diagonal of 1
-   and 0; size: what they were scaled by. Returns 0 where too few points have a density. */
+/* Sum of outer products of the gradient by n values at n + 4 points about the start, scaled to a diagonal of
+   1 (or 0); size: the scale factors. Returns 0 where fewer than n points have a density. */
 static int gpumc__gradient_products(const gpumc_layout *l, const size_t *places, size_t n,
                                     const double *start, double *x, double *g, double *products,
                                     double *size)
@@ -8728,8 +8728,8 @@ static size_t gpumc__sums_room(const gpumc_layout *l)
     const size_t n = gpumc__smaller(l->n_natural, GPUMC__SUMMED);
     return 2 * n * n + 6 * n;
 }
-/* Whether something holds every combination of real values: one by which no gradient moves is tried, far out.
-   start: natural values; x, g: room for as many; room: of gpumc__sums_room. */
+/* Whether the density holds every linear combination of real values: a direction along which all gradients
+   are 0 is tried far out. start: natural values; x, g: room for as many; room: of gpumc__sums_room. */
 static gpumc_status gpumc__check_combined(const gpumc_layout *l, const double *start, double *x, double *g,
                                           double *room, gpumc_error *error)
 {
@@ -8751,7 +8751,7 @@ static gpumc_status gpumc__check_combined(const gpumc_layout *l, const double *s
     if (values[least] > 1e-10 || !(most > 0)) return GPUMC_OK;
     memcpy(x, start, l->n_natural * sizeof *x);
     const double lp = gpumc__density(l, 0, x, g);
-    double rounding = 0;                                               /* of the values, for a move of 1 */
+    double rounding = 0;                                   /* error of lp by that of values moved by 1 */
     for (size_t i = 0; i < n; i++) rounding += 4 * DBL_EPSILON * fabs(g[places[i]] * v[i]) / most;
     for (size_t k = 0; k < sizeof far_out / sizeof *far_out; k++) {
         for (size_t i = 0; i < n; i++) x[places[i]] = start[places[i]] + far_out[k] / most * v[i];
@@ -8778,8 +8778,8 @@ static int gpumc__same_by(const gpumc_layout *l, const char *name, const double 
     return !p || memcmp(g + p->at, h + p->at, p->size * sizeof *g) == 0;
 }
 
-/* Whether the density joins blocks to the location, scale and factor that they name: then derivatives by
-   these depend on where the elements are. start: natural values; x, g, h: room for as many. */
+/* Whether the density relates blocks to the location, scale and factor that they name: then the derivatives
+   by these depend on the elements' values. start: natural values; x, g, h: room for as many. */
 static gpumc_status gpumc__check_joined(const gpumc_layout *l, const double *start, double *x, double *g,
                                         double *h, gpumc_error *error)
 {
@@ -8808,13 +8808,13 @@ static gpumc_status gpumc__check_joined(const gpumc_layout *l, const double *sta
 static size_t gpumc__check_gradient_stride(const gpumc_layout *l)
 { return gpumc__size_add(gpumc__size_mul(3, l->n_free), l->n_work); }
 
-/* scratch: a gradient, natural values, room of the other checks, that of every member; team may be NULL. */
+/* scratch: a gradient, natural values, room for the other checks and for every member; team may be NULL. */
 static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double *q, double *scratch,
                                              gpumc_team *team, gpumc_gradient_report *report,
                                              gpumc_error *error)
 {
     const size_t n = l->n_free, n_probes = n > GPUMC__PROBE_COMPONENTS ? (size_t)GPUMC__PROBES : n;
-    size_t blamed = 0;        /* the last part that fails: what is wrong with elements shows in scales, too */
+    size_t blamed = 0;        /* the last part that fails: errors of elements show in their scales, too */
     double worst = -1;
     gpumc__probing all;
     memset(report, 0, sizeof *report);
@@ -8868,7 +8868,7 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
                        (double)report->n_failed, (double)report->n_checked);
 }
 
-/* Of a point and the scratch of its check. */
+/* For a point and the scratch of its check. */
 static size_t gpumc__check_gradient_bytes(const gpumc_layout *l, size_t n_members)
 {
     const size_t scratch = gpumc__size_mul(n_members, gpumc__check_gradient_stride(l));
@@ -8876,7 +8876,7 @@ static size_t gpumc__check_gradient_bytes(const gpumc_layout *l, size_t n_member
     return gpumc__size_mul(gpumc__size_add(shared, scratch), sizeof(double));
 }
 
-/* Natural start values of the blocks that have them, through links of the others; else free coordinates. */
+/* Sets q of blocks with an init from these natural values; other blocks keep q, whose map links may need. */
 static gpumc_status gpumc__start_point(const gpumc_layout *l, size_t chain, double *q, double *work,
                                        gpumc_error *error)
 {
@@ -8923,24 +8923,24 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
 
 /* ---- the climb -----------------------------------------------------------------------------------
    Start points near the posterior, from one that may be far off. The posterior is approximated by the nearest
-   normal distribution of independent free coordinates, with all links centred (Kucukelbir et al. 2017).
-   Expectations under it come from two points, mean + sd and mean - sd with random signs: half the sum is
-   right for a quadratic, and the difference of the gradients is the curvature, cross terms but for noise.
-   Means take Newton steps and standard deviations follow. The mode would be no start: it may be the spike at
-   a scale of 0, which has no volume. */
+   normal distribution of independent free coordinates, with all links centred: mean-field variational
+   inference (Kucukelbir et al. 2017). Expectations under it come from two points, mean + sd and mean - sd
+   with random signs: for a quadratic, half the sum of the log densities is exact and the difference of the
+   gradients gives the curvature, but for noise from cross terms. Means take Newton steps, standard deviations
+   follow. The mode itself would be a bad start: it may be the spike at a scale of 0, which has no volume. */
 enum { GPUMC__CLIMB_MOST = 96, GPUMC__CLIMB_STRETCH = 12, GPUMC__CLIMB_HELD = 255 };
 typedef struct gpumc__climb {
     const gpumc_layout *layout;              /* all centred */
     int guided, arrived;
     gpumc_rng rng;
     uint64_t gradients;
-    double bound;                            /* on the evidence, where it has got to */
-    unsigned char *waits;                    /* steps of each block before it moves; HELD: never */
+    double bound;                            /* the evidence lower bound (ELBO) reached, but for a constant */
+    unsigned char *waits;                    /* steps before each block begins to move; HELD: never */
     double *first, *mean, *log_sd, *step, *log_step, *away, *point, *g[2], *work;
 } gpumc__climb;
 
-/* The log of a share of the mass that is next to none: less than e^-15, and this by more than the noise of
-   volumes that few draws or directions tell. */
+/* The log of the share of the mass below which it counts as next to none: e^-15, with a margin for the noise
+   of volumes that are estimated from few draws or directions. */
 static double gpumc__no_mass(size_t n) { return -15 - 3 * sqrt((double)n); }
 
 static size_t gpumc__climb_bytes(const gpumc_layout *l)
@@ -8964,7 +8964,7 @@ static gpumc__climb gpumc__climb_place(const gpumc_layout *l, int guided, gpumc_
     return c;
 }
 
-/* To these notches, or all centred, and exactly: at .999, theta - mu of thousands holds tau where it is. */
+/* Sets these notches or, for NULL, weights of exactly 1: at .999, theta - mu of thousands would pin tau. */
 static void gpumc__layout_centre(gpumc_layout *l, const unsigned char *notches)
 {
     if (notches) memcpy(l->notches, notches, l->n_free);
@@ -8976,8 +8976,8 @@ static void gpumc__layout_centre(gpumc_layout *l, const unsigned char *notches)
     }
 }
 
-/* Linked blocks move first, then what they hang on, then the rest: a scale of the data would grow to make up
-   for populations that have yet to reach these. */
+/* Linked blocks move first, then the blocks they depend on, then the rest: otherwise the noise scale would
+   grow to make up for populations that have yet to reach the data. */
 static void gpumc__climb_order(gpumc__climb *c)
 {
     const gpumc_layout *l = c->layout;
@@ -9001,7 +9001,7 @@ static double gpumc__climb_eval(gpumc__climb *c, const double *q, double *g)
 }
 
 GPUMC__OFTEN
-/* The next step of log_sd, to what the curvature says, and that of the mean, Newton's, at most `most`. */
+/* The next steps: log_sd to what the curvature says, at most 2.3; the mean by Newton's, at most `most`. */
 GPUMC__COPIES(, void, gpumc__climb_steps,
               (const double *GPUMC__RESTRICT slope, const double *GPUMC__RESTRICT bend,
                const double *GPUMC__RESTRICT log_sd, double most, double *GPUMC__RESTRICT log_step,
@@ -9019,8 +9019,8 @@ GPUMC__COPIES(, void, gpumc__climb_steps,
 }
 GPUMC__SELDOM
 
-/* Cuts the steps to a part. Where those on correlated coordinates are far too long, a scale of the data has
-   to grow first: if there is one such positive value alone, its steps, at most 1, are cut by less. */
+/* Multiplies the steps by part. Where steps of correlated coordinates are far too long, the noise scale has
+   to grow first: if the model has one positive value only, its steps, at most 1, are cut by less. */
 static void gpumc__climb_cut(gpumc__climb *c, double part)
 {
     size_t n_scales = 0;
@@ -9053,7 +9053,7 @@ static double gpumc__climb_look(gpumc__climb *c)
     return bound;
 }
 
-/* The next step, at most 1 on curved scales; gradients become sums and curvatures. Returns the gain. */
+/* The next step, at most 1 for constrained values; gradients become sums and curvatures. Returns its gain. */
 static double gpumc__climb_plan(gpumc__climb *c, int t)
 {
     double gain = 0, *slope = c->g[0], *bend = c->g[1];
@@ -9073,9 +9073,9 @@ static double gpumc__climb_plan(gpumc__climb *c, int t)
     return gain;
 }
 
-/* Steps from the t-th, as long as the bound rises by so much in a stretch of them. Signs make noise in it: it
-   may fall a little, and by more where so small a step shows only noise. Without links all coordinates take
-   the first step: one that promises no more than 5 for each is not worth the others, and this returns 0. */
+/* Takes steps from the t-th on, as long as the bound rises by `rise` in a stretch of them. Random signs make
+   it noisy: it may fall a little, and by more where a step is so small that it shows only noise. Without
+   links all coordinates take the first step: if it promises no more than 5 for each, this returns 0. */
 static int gpumc__climb_on(gpumc__climb *c, int t, double rise)
 {
     const size_t n = c->layout->n_free;
@@ -9104,7 +9104,7 @@ static int gpumc__climb_on(gpumc__climb *c, int t, double rise)
     return 1;
 }
 
-/* To the first point. */
+/* Back to the first point, with standard deviations of 0.1. */
 static void gpumc__climb_begin(gpumc__climb *c)
 {
     c->bound = -GPUMC_INF;
@@ -9123,15 +9123,15 @@ static int gpumc__climb_up(gpumc__climb *c)
     return gpumc__climb_on(c, 0, (double)c->layout->n_free);
 }
 
-/* The least log density of a start: not far below that of mean and first point. */
+/* The least log density of a start: 4 a coordinate below that of the mean or first point, if higher. */
 static double gpumc__climb_least(gpumc__climb *c)
 {
     return fmax(gpumc__climb_eval(c, c->mean, c->g[0]), gpumc__climb_eval(c, c->first, c->g[0]))
            - 4 * (double)c->layout->n_free;
 }
 
-/* A draw of twice the standard deviation, or nearer the mean where the density is less than the least; its
-   natural values are left in work. Returns 0 if all that is too far out. */
+/* A draw with twice the standard deviations, or nearer to the mean where its log density is below `least`;
+   its natural values are left in work. Returns 0 if the nearest is too low, too. */
 static int gpumc__climb_draw(gpumc__climb *c, double least)
 {
     const size_t n = c->layout->n_free;
