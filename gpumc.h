@@ -6148,10 +6148,10 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
    Blocks that name a factor L are correlated. With r = (theta - mu) / tau the residuals of the blocks before
    it, block k has the location mu + tau c r, where c = L_k L_<k^-1 are the coefficients of its regression on
    them, and the scale tau L_kk. These take the place of mu and tau in all of the above.
-   mu may be one value, an element of another block by index, the element before (walk), a mixture of these
-   (series, see messages), or have a linear predictor added. The first element of a walk that starts at no
-   location is not a deviation from anything: all later elements depend on it, and if it were scaled by tau,
-   they would form a funnel. Values are computed in order of dependence, derivatives in reverse order.
+   mu may be one value, an element of another block by index, the element before (walk) or a mixture of these
+   (series, see messages), to which a linear predictor may be added. The first element of a walk that starts
+   at no location deviates from nothing; all later ones depend on it, and if it were scaled by tau, they would
+   form a funnel. Values are computed in order of dependence, derivatives in reverse order.
 
    r = 1 everywhere is the centred frame. There the gradient by every other block is free of these terms, so
    warm-up keeps its draws in this frame while weights change. */
@@ -6188,7 +6188,7 @@ typedef struct gpumc__link {
     size_t *phi, *mean;  /* of an element of a series: natural indices of its phi and m; NULL: no series */
     const double *covariates;
     size_t n_covariates, coefficients;
-    size_t n_scales, n_units; /* scale values (1 without a scale); units: these, 1 more for starts of walks */
+    size_t n_scales, n_units; /* scale values (1 without a scale); units: these, 1 more for free starts */
     size_t table;                    /* offset of the units' tables in work */
     unsigned char *notches;          /* of c, one an element */
     double *anchors;                 /* m, one an element */
@@ -6196,7 +6196,7 @@ typedef struct gpumc__link {
     double most, found_most;         /* c that the last notch stands for; the one to use next */
     int n_used;                      /* notches in use */
     unsigned char used[GPUMC__FULL + 1];
-    int anchored;                    /* the anchors are in force */
+    int anchored;                    /* the anchors, or messages, are in force */
     gpumc__noise noise, found;       /* in force with the anchors; found: to be so next */
     size_t factor, rank, n_kin;      /* natural offset of L; this block's row in L; number of rows */
     size_t diagonal;                 /* natural offset of L_kk, or GPUMC__NONE */
@@ -6233,7 +6233,7 @@ typedef struct gpumc__bundle {
 GPUMC_FN int gpumc__link_follows(const gpumc__link *k, size_t i)
 { return k->from[i] >= k->at && k->from[i] != GPUMC__NONE; }
 
-/* Whether element i has no location, as where a walk starts freely: without messages theta = q, no weight. */
+/* Whether element i has no location, as a walk's free start: no weight and, without messages, theta = q. */
 GPUMC__INLINE int gpumc__link_is_start(const gpumc__link *k, size_t i) { return k->unit[i] == k->n_scales; }
 
 /* tau as the model names it; and tau L_kk, its spread given the correlated blocks before. */
@@ -6255,7 +6255,7 @@ GPUMC__INLINE double *gpumc__kin_row(const gpumc__link *k, int which, size_t ran
 GPUMC__INLINE double *gpumc__kin_coefficients(const gpumc__link *k, double *work)
 { return gpumc__kin_row(k, GPUMC__KIN_ROWS, 1, work) + 2 * k->rank * k->n_kin; }
 
-/* Elements of a walk depend on those before: walks advance together, all by one step, then by the next. */
+/* Distance to the element visited next: 8 walks or more advance together, as elements need those before. */
 static size_t gpumc__walk_step(size_t stride, size_t length, size_t size)
 { return stride == 1 && size / length >= 8 ? length : 1; }
 
@@ -6336,7 +6336,7 @@ GPUMC__INLINE const double *gpumc__link_table(const gpumc__link *k, size_t i, co
 GPUMC__INLINE double gpumc__link_look_up(const gpumc__link *k, size_t i, const double *work, int column)
 { return gpumc__link_table(k, i, work)[column + k->notches[i]]; }
 
-/* The largest |mu| at which theta - mu of a unit's elements is not mere rounding; negative: none is. */
+/* The largest |mu| at which theta - mu of a unit's elements is not mere rounding; negative: there is none. */
 GPUMC__INLINE double gpumc__link_reach(const gpumc__link *k, size_t unit, const double *x)
 {
     const int scaled = k->scale != GPUMC__NONE || k->diagonal != GPUMC__NONE;
@@ -6372,7 +6372,7 @@ static void gpumc__link_to_mu(const gpumc__link *k, size_t i, const double *x, d
     else if (from != GPUMC__NONE) target[from] += received;
 }
 
-/* Adds the derivative by the noise; sum: over (1 - k) (((1 + k) (m - mu) - (theta - mu)) G - 1). */
+/* Adds the derivative by sigma; sum: of (1 - k) (((1 + k) (m - mu) - (theta - mu)) G - 1) over elements. */
 static void gpumc__link_hear(const gpumc__link *k, const double *x, double sum, double *target)
 { if (k->noise.halves) target[k->noise.at] += 0.25 * k->noise.halves * sum / x[k->noise.at]; }
 
@@ -6385,14 +6385,14 @@ static void gpumc__link_hear(const gpumc__link *k, const double *x, double sum, 
        theta = k mu + v b + sqrt(v) q,   v = tau^2 k.
    If data and populations are normal, all q are independent standard normals, whatever the scales.
    In a series the location is m + phi (theta - m) with theta the element before, which receives phi^2 k J and
-   phi (k b - (1 - phi) a k J); m receives the same with 1 - phi for phi. Either takes the other to be at an
-   anchor a, where the data have the series on average.
+   phi (k b - (1 - phi) a k J); m receives the same with 1 - phi for phi. In either message the other value is
+   taken to be at an anchor a, the mean of the series by its data alone.
    Elements without a location, as the first of a walk that starts at none or a parameter about which a block
-   spreads, have k = 0 and v = 1 / J. Blocks for which weights suffice keep their tables and only send to
-   locations. Derivatives come back through the messages from the first element to the last.
+   spreads, have k = 0 and v = 1 / J. Blocks for which weights suffice keep tables and only send messages to
+   their locations. Derivatives come back through the messages from the first element to the last.
 
-   Elements are visited in rows, within which none depends on another: of walks the first elements, then the
-   second ones; a block that is no walk is one row. A few walks have rows of one element. In the arrays of
+   Elements are visited in rows of mutually independent ones: the first elements of all walks, then the second
+   ones; a block that is no walk is one row. Where walks are few, rows have one element. In the arrays of
    messages rows lie one behind the other, which for walks side by side is not the natural order. */
 typedef struct gpumc__messages {
     double *J, *b, *k, *r, *by_J, *by_b, *theta, *G, *target, *moment, *spare;  /* spare: two rows */
@@ -6444,7 +6444,7 @@ GPUMC__INLINE double gpumc__told_precision(const gpumc__link *k, size_t i, const
     return (1 - phi * phi) * gpumc__link_precision(k, k->unit[i], x);
 }
 
-/* Adds the derivatives by the scales and, at the start of series, by phi; moment: a row's, by log tau. */
+/* Adds the derivatives by the scales and, for starts of series, by phi; moment: those by a row's log tau. */
 static void gpumc__told_moments(const gpumc__link *k, size_t i, const double *moment, const double *x,
                                double *target)
 {
@@ -6736,7 +6736,7 @@ GPUMC__INLINE double gpumc__link_by_mu(const gpumc__link *k, size_t i, double *w
 
 /* ---- correlated blocks -------------------------------------------------------------------------
    Until the bulk is reached, and after that where others depend on them or they walk; else see >>bundles. */
-/* Residuals of the block before, derivatives by them set to 0; c; how all blocks before move locations. */
+/* Residuals of the block before, with derivatives by them set to 0; c; and the moves by all blocks before. */
 static void gpumc__kin_move(const gpumc__link *k, const double *x, double *work)
 {
     const gpumc__link *e = k->elder;
@@ -6936,7 +6936,7 @@ static void gpumc__bundle_eliminate(const gpumc__bundle *j, double *work)
     }
 }
 
-/* The elimination on a right-hand side, rows r that become w; and a step of back substitution: w less f x. */
+/* The elimination on a right-hand side, rows r that become w; then back substitution, w_c - sum f_bc x_b. */
 static void gpumc__bundle_reduce(const gpumc__bundle *j, double *r, double *work)
 {
     for (size_t c = j->K; c-- > 0;) {
@@ -7504,7 +7504,7 @@ enum { GPUMC__GUARDS = 64 };
 struct gpumc_layout {
     const gpumc_model *model;
     gpumc__placed *parts;
-    size_t *order;                   /* of the parts: first those without link, then those that only hear */
+    size_t *order;                   /* of the parts: unlinked, then linked only for messages, then others */
     gpumc__placed *leader;           /* the first in order that takes part in messages, or NULL */
     double *evidence;                /* J, then b, of the data alone, of natural values ordered by places */
     size_t *places;                  /* index of every natural value in the arrays of messages */
@@ -7902,7 +7902,7 @@ static size_t gpumc__count_bundled(const gpumc_model *m, size_t i)
 static double gpumc__most_centring(const gpumc_param *p)
 { return (p->scale || p->factor) && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1; }
 
-/* Fills a link: the order of its elements, their units and locations in other blocks, which are placed. */
+/* Fills a link: order, units and locations of its elements. The blocks it refers to have been placed. */
 static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_param *p)
 {
     const size_t n = (size_t)(p - l->model->params), scale = gpumc__find_param(l->model, n, p->scale);
@@ -7950,7 +7950,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     gpumc__link_settle(k);
 }
 
-/* Notes that block i may belong to a bundle and its location, if it only hears, to the top. */
+/* Notes that block i may belong to a bundle and its location, if it only receives messages, to the top. */
 static void gpumc__bundle_join(const gpumc_layout *l, size_t i, gpumc__bundle *j)
 {
     const size_t location = gpumc__find_param(l->model, i, l->parts[i].param->location);
@@ -8039,7 +8039,7 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
             if (p->param->factor) {
                 const size_t K = p->link.n_kin = gpumc__count_kin(m, m->n_params, p->param->factor);
                 p->link.rank = gpumc__count_kin(m, i, p->param->factor);
-                p->link.kin = n_kin;                          /* of the first; see gpumc__link_init */
+                p->link.kin = n_kin;                          /* of its first block; see gpumc__link_init */
                 n_kin += p->link.rank ? 0 : (GPUMC__KIN_ROWS * K + 1) * p->size + 2 * K * K;
             }
             p->link.tells = gpumc__tells(m, i, shares) || gpumc__only_hears(m, i);
@@ -8183,7 +8183,7 @@ static void gpumc__told_own(const gpumc_layout *l, const gpumc__link *k, const d
     if (k->noise.halves) target[k->noise.at] += 0.5 * k->noise.halves * news * sum / x[k->noise.at];
 }
 
-/* gpumc__link_pull and, for the leader, the chain rule through all messages. */
+/* The backward sweep of a link, as gpumc__link_pull; then, for the leader, through all messages. */
 static void gpumc__part_pull(const gpumc_layout *l, const gpumc__placed *p, const double *x, const double *G,
                              double *target, double *dq, double *work)
 {
@@ -8325,7 +8325,7 @@ static double gpumc__rescore_all(const gpumc_layout *l, int to, double *q, doubl
     return change;
 }
 
-/* Coordinates u by the kinds alone, from q: learned scores become logarithms, elements of hierarchies natural
+/* From q to coordinates u by kinds alone: learned scores become logarithms, elements of hierarchies natural
    values. work is as the map of q has left it; u may be NULL. Returns the change of the log density. */
 static double gpumc__to_kinds(const gpumc_layout *l, const double *q, const double *x, double *u,
                               double *work)
@@ -8444,7 +8444,7 @@ typedef struct gpumc__probing {
     double *scratch;
     size_t stride;
     double distances[GPUMC__PROBES], slopes[GPUMC__PROBES], seen[GPUMC__PROBES];
-    volatile int met;                        /* a second thread is there */
+    volatile int met;                        /* a second thread has arrived */
 } gpumc__probing;
 
 /* Difference quotients about the point, the distance of the two one-sided ones (infinite where one side has
@@ -8573,14 +8573,14 @@ static void gpumc__probe_one(size_t k, int member, void *user)
     all->seen[k] = p.seen;
 }
 
-/* Evaluates the density again at q for a while; half of the parts elsewhere, to expose shared memory. */
+/* Evaluates the density again at q for a while, half of the parts elsewhere: threads may share memory. */
 static void gpumc__probe_again(size_t k, int member, void *user)
 {
     gpumc__probing *all = (gpumc__probing *)user;
     const size_t n = all->probe.layout->n_free;
     double *g = all->scratch + (size_t)member * all->stride, *q = g + n, *work = g + 3 * n, apart = 0;
     const double lp = all->probe.lp, arrived = gpumc__seconds();
-    const int elsewhere = (k + 1) / 2 % 2;             /* two threads that take a pair differ in this */
+    const int elsewhere = (k + 1) / 2 % 2;             /* of each pair of parts, one is elsewhere */
     for (size_t i = 0; i < n; i++) q[i] = all->probe.q[i] + (elsewhere ? 0.01 * (double)k : 0);
     if (k == 1) gpumc__store_flag(&all->met, 1);
     while (k == 0 && !gpumc__load_flag(&all->met) && gpumc__seconds() < arrived + 1e-3) {}
@@ -8625,7 +8625,7 @@ static gpumc_status gpumc__check_room(const gpumc_layout *l, const double *x, do
     const size_t n = l->n_natural;
     double *px = room, *g = px + n + GPUMC__GUARDS;
     int kept = 1, blind = 1;
-    for (int known = 0; known < 2 && blind; known++) {     /* NaN both times: not by reading there */
+    for (int known = 0; known < 2 && blind; known++) {     /* NaN both times proves nothing */
         memcpy(px, x, n * sizeof *px);
         for (size_t i = 0; i < GPUMC__GUARDS; i++) { px[n + i] = known ? 0 : GPUMC_NAN; g[n + i] = 0; }
         const double lp = gpumc__density(l, 0, px, g);
@@ -8868,7 +8868,7 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
                        (double)report->n_failed, (double)report->n_checked);
 }
 
-/* For a point and the scratch of its check. */
+/* Bytes for a point and the scratch of its check. */
 static size_t gpumc__check_gradient_bytes(const gpumc_layout *l, size_t n_members)
 {
     const size_t scratch = gpumc__size_mul(n_members, gpumc__check_gradient_stride(l));
@@ -8876,7 +8876,7 @@ static size_t gpumc__check_gradient_bytes(const gpumc_layout *l, size_t n_member
     return gpumc__size_mul(gpumc__size_add(shared, scratch), sizeof(double));
 }
 
-/* Sets q of blocks with an init from these natural values; other blocks keep q, whose map links may need. */
+/* Sets q of blocks with an init from its natural values; the others keep theirs, mapped for links to use. */
 static gpumc_status gpumc__start_point(const gpumc_layout *l, size_t chain, double *q, double *work,
                                        gpumc_error *error)
 {
@@ -9073,9 +9073,9 @@ static double gpumc__climb_plan(gpumc__climb *c, int t)
     return gain;
 }
 
-/* Takes steps from the t-th on, as long as the bound rises by `rise` in a stretch of them. Random signs make
-   it noisy: it may fall a little, and by more where a step is so small that it shows only noise. Without
-   links all coordinates take the first step: if it promises no more than 5 for each, this returns 0. */
+/* Takes steps from the t-th on, as long as the bound rises by `rise` in each stretch of them. Random signs
+   make it noisy: it may fall by sqrt(n), and by more where a step is so small that it shows only noise.
+   Without links all coordinates take the first step: if it promises at most 5 for each, this returns 0. */
 static int gpumc__climb_on(gpumc__climb *c, int t, double rise)
 {
     const size_t n = c->layout->n_free;
