@@ -9145,22 +9145,22 @@ static int gpumc__climb_draw(gpumc__climb *c, double least)
 }
 
 /* ========================================================================================= >>rows
-   Rows of a likelihood in tiles of 16 lanes, column after column, and what is summed from them. Where a
-   group is large, the lanes are its rows: a segment. Where groups are small, the lanes are 16 groups of like
-   size, ordered by size, and each keeps its own gradient: a slice (SELL-C-sigma of sparse matrices; Kreutzer
-   et al. 2014). A lane left over repeats a row of its group with weight zero, so that there is one code path.
-   Slices and segments are bundled in chunks, the unit that threads share: every chunk has its own place for
-   its sums, which are added in order: no bit depends on who computed them. Read first: gpumc__chunk_eval. */
+   Rows lie in tiles of 16 lanes, column after column. A large group is stored in segments: the lanes of a
+   tile are its rows. Small groups, ordered by size, are stored in slices: the lanes are 16 groups of similar
+   size, each with its own gradient (SELL-C-sigma of sparse matrices; Kreutzer et al. 2014). A lane without a
+   row repeats one with weight zero, so that there is one code path. Segments or slices make up chunks, the
+   units of work of threads; each has a place for its sums, and these are added in a fixed order, so that no
+   bit depends on which thread computed them. Read first: gpumc__chunk_eval. */
 enum { GPUMC__CHUNK_TILES = 128, GPUMC__CHUNK_SLICES = 32 };
 #define GPUMC__NO_ROW UINT32_MAX
 
-/* Tiles of a chunk at most, but for a slice alone: one of cells takes as long as one of rows a node. */
+/* Most tiles of a chunk of several blocks: a tile of cells costs as much as n_nodes tiles of rows. */
 static size_t gpumc__chunk_tiles(size_t n_nodes)
 { return gpumc__larger(GPUMC__CHUNK_TILES / (n_nodes ? gpumc__round_up(n_nodes, GPUMC_LANES) : 1), 1); }
 
 typedef struct gpumc__chunk {
     size_t slice, n_slices, tile, n_tiles;
-    int in_row;                          /* the groups of its slices follow each other without a gap */
+    int in_row;                          /* lane by lane, its slices have consecutive groups */
 } gpumc__chunk;
 
 struct gpumc_rows {
@@ -9168,13 +9168,13 @@ struct gpumc_rows {
     gpumc_rows_info info;
     size_t n_blocks, n_chunks, n_nodes;  /* blocks: segments, then slices */
     gpumc__chunk *chunks;
-    uint32_t *tiles, *groups;            /* of each block: its tiles, the groups of its lanes */
-    const uint32_t *taken[GPUMC__MOST_ROW_PARAMS];     /* elements by lane; NULL: the groups */
-    unsigned char *lanes;                /* of each block: how many of them are groups of their own */
+    uint32_t *tiles, *groups;            /* of each block: how many tiles, and the groups of its lanes */
+    const uint32_t *taken[GPUMC__MOST_ROW_PARAMS];     /* element that each lane takes; NULL: its group */
+    unsigned char *lanes;                /* of each block: lanes that have a group of their own */
     uint32_t *row;                       /* of each lane of each tile: the caller's row, or GPUMC__NO_ROW */
     unsigned char *active;
     double *weights, *columns, *nodes;
-    float *single;                       /* instead of columns */
+    float *single;                       /* in place of columns, as float */
 };
 
 static const double gpumc__ones_then_zeros[2 * GPUMC_LANES] = {
@@ -9182,7 +9182,7 @@ static const double gpumc__ones_then_zeros[2 * GPUMC_LANES] = {
 /* ---- checks ------------------------------------------------------------------------------------ */
 #define GPUMC__BAD_ROWS(...) \
     gpumc__bad_block(error, GPUMC_ERROR_ARGUMENT, "rows", d->kind->name, __VA_ARGS__)
-/* most: in size of a value. */
+/* most: the largest absolute value allowed. */
 static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *values, size_t n, double most,
                                         const char *what, const char *name, size_t c, gpumc_error *error)
 {
@@ -9242,7 +9242,7 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
 }
 
 /* ---- layout ------------------------------------------------------------------------------------ */
-/* The rows that count, group by group, and the groups from large to small; in one block from order on. */
+/* Rows of positive weight, group by group, and groups from large to small: one allocation, at order. */
 typedef struct gpumc__rows_plan {
     uint64_t *order;
     size_t *start, n_used;
@@ -9286,8 +9286,8 @@ static int gpumc__plan_rows(gpumc__rows_plan *plan, const gpumc_rows_data *d, gp
 
 static uint32_t gpumc__plan_group(const gpumc__rows_plan *plan, size_t i)
 { return (uint32_t)(plan->order[i] & UINT32_MAX); }
-/* Whether groups first .. first + n - 1 by size shall be one slice: it takes as many tiles as the largest has
-   rows, and must fit into a chunk; segments share tiles better, but each costs about four to begin with. */
+/* Whether groups first .. first + n - 1 by size become a slice: it has as many tiles as the largest has rows,
+   and must fit into a chunk. Segments fill their tiles better, but each has a fixed cost of about four. */
 static int gpumc__is_slice(const gpumc__rows_plan *plan, size_t first, size_t n)
 {
     const size_t largest = plan->size[gpumc__plan_group(plan, first)];
@@ -9297,7 +9297,7 @@ static int gpumc__is_slice(const gpumc__rows_plan *plan, size_t first, size_t n)
     return largest <= apart && largest <= GPUMC__CHUNK_TILES;
 }
 
-/* Puts a tile's lane: the row at place i of group g, beyond the last of them a copy that does not count. */
+/* Fills a lane of a tile with the i-th row of group g; beyond the last, with a copy that does not count. */
 static void gpumc__fill_lane(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan,
                              size_t tile, size_t lane, size_t g, size_t i, int live)
 {
@@ -9314,7 +9314,7 @@ static void gpumc__fill_lane(gpumc_rows *r, const gpumc_rows_data *d, const gpum
     }
 }
 
-/* Adds a block of n_tiles: of 16 groups, or of one and its rows from begin on. Without arrays it counts. */
+/* Adds a slice, or a segment: rows of one group from the begin-th on. Without arrays it only counts. */
 static void gpumc__add_block(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan,
                              size_t first, size_t n_groups, size_t begin, size_t n_tiles, int is_slice)
 {
@@ -9350,10 +9350,10 @@ static void gpumc__add_blocks(gpumc_rows *r, const gpumc_rows_data *d, const gpu
         }
 }
 
-/* Blocks of one sort, as many as fit into 16 kB of parameters and sums and into the tiles of a chunk. */
+/* Most blocks of a chunk (all segments, or all slices): their parameters and sums take 16 kB at most. */
 static size_t gpumc__slices_of_chunk(const gpumc_row_kind *kind)
 { return gpumc__smaller(gpumc__larger(64 / (kind->n_group + 1), 1), GPUMC__CHUNK_SLICES); }
-/* Whether the groups of block b are those from `group` on, one a lane. */
+/* Whether the lanes of block b are the groups group, group + 1 and so on, one a lane. */
 static int gpumc__is_in_row(const gpumc_rows *r, size_t b, size_t group)
 {
     size_t l = 0;
@@ -9363,7 +9363,7 @@ static int gpumc__is_in_row(const gpumc_rows *r, size_t b, size_t group)
 static void gpumc__add_chunks(gpumc_rows *r)
 {
     gpumc__chunk *chunk = NULL;
-    size_t next = 0;                         /* the group that would continue the chunk in row */
+    size_t next = 0;                         /* the group that would continue a chunk in_row */
     for (size_t b = 0, tile = 0; b < r->n_blocks; tile += r->tiles[b++], next += GPUMC_LANES) {
         if (!chunk || chunk->n_slices == gpumc__slices_of_chunk(&r->kind) || b == r->info.n_segments
             || chunk->n_tiles + r->tiles[b] > gpumc__chunk_tiles(r->n_nodes)
@@ -9380,7 +9380,7 @@ static void gpumc__add_chunks(gpumc_rows *r)
     }
 }
 
-/* The rows in the arena, or their size if that has no memory. */
+/* Places the rows in the arena. Without memory it returns NULL, and the arena only counts the bytes. */
 static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data *d,
                                      const gpumc__rows_plan *plan)
 {
@@ -9419,7 +9419,7 @@ static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data 
     return r;
 }
 
-/* Both public calls: needed gets the bytes that are, which is all where it is not NULL. */
+/* For both public calls: where needed is not NULL it gets the size in bytes, and nothing else is done. */
 static gpumc_rows *gpumc__rows_make(const gpumc_rows_data *d, void *memory, size_t bytes, size_t *needed,
                                     gpumc_error *error)
 {
@@ -9454,8 +9454,8 @@ GPUMC_API gpumc_rows *gpumc_rows_init(const gpumc_rows_data *data, void *memory,
 GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows) { return rows->info; }
 
 /* ---- rows that take elements ------------------------------------------------------------------- */
-/* Each group parameter may come from an element of its own choice; every row is a group then. index: of each
-   group parameter and row; taken: room for a number of each parameter and lane. */
+/* For group parameters that each have an index of their own; every row is a group then. index[k][row] is the
+   element that group parameter k takes in a row; taken: room for gpumc__taken_size of these, kept by r. */
 static size_t gpumc__taken_size(const gpumc_rows *r) { return r->n_blocks * r->kind.n_group * GPUMC_LANES; }
 static void gpumc__rows_take(gpumc_rows *r, const size_t *const *index, uint32_t *taken)
 {
@@ -9471,7 +9471,7 @@ static void gpumc__rows_take(gpumc_rows *r, const size_t *const *index, uint32_t
 GPUMC__OFTEN
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
-/* In the work of a point or thread: sums of chunks, segments, lanes that take elements; then scratch. */
+/* Where parts of work end: sums of chunks, of segments, of lanes that take elements. Then follows scratch. */
 static size_t gpumc__chunk_sums(const gpumc_rows *r) { return r->n_chunks * (1 + r->kind.n_shared); }
 static size_t gpumc__segment_sums(const gpumc_rows *r)
 { return gpumc__chunk_sums(r) + r->info.n_segments * r->kind.n_group; }
@@ -9485,7 +9485,7 @@ GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows)
     return gpumc__rows_sums(rows) + (slices + columns) * GPUMC_LANES;
 }
 
-/* Where the lanes of blocks from first on have parameter k, and add to its gradient. */
+/* For every lane of the blocks from first on, the index of its element of group parameter k. */
 static const uint32_t *gpumc__places(const gpumc_rows *r, size_t k, size_t first)
 { return (r->taken[k] ? r->taken[k] : r->groups) + first * GPUMC_LANES; }
 static void gpumc__scatter(const gpumc_rows *r, size_t k, size_t first, size_t n, const double *lanes,
@@ -9500,8 +9500,8 @@ static void gpumc__scatter(const gpumc_rows *r, size_t k, size_t first, size_t n
 
 static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
 { for (size_t i = 0; i < n; i++) to[i] = (double)from[i]; }
-/* The arguments of a loop over n blocks from first on, whose tiles begin at tile. scratch holds sums and, if
-   grad is NULL, parameters gathered and gradients to be scattered. */
+/* Arguments of the compiled loop for the n blocks from first on, whose tiles begin at tile. scratch holds
+   sums and, if grad is NULL, the gathered parameters and the gradients that are still to be scattered. */
 static void gpumc__row_args_of(const gpumc_rows *r, size_t first, size_t n, size_t tile,
                                const double *columns, const double *const *p, double *const *grad,
                                double *scratch, gpumc__row_args *a)
@@ -9528,15 +9528,16 @@ static void gpumc__row_args_of(const gpumc_rows *r, size_t first, size_t n, size
     }
 }
 
-/* The sums of the lanes of a chunk that takes elements, for group parameter k. */
+/* Where gradients by group parameter k of a chunk's lanes wait, in rows that take elements. */
 static double *gpumc__taken_sums(const gpumc_rows *r, const gpumc__chunk *chunk, size_t k, double *places)
 {
     const size_t before = chunk->slice * r->kind.n_group + k * chunk->n_slices;
     return places + gpumc__segment_sums(r) + before * GPUMC_LANES;
 }
 
-/* One chunk at one point: its sums go to their places, gradients of the groups of slices, which no other
-   chunk has, to grad, and so those of elements, which others may have too, unless they wait. */
+/* Evaluates one chunk at one point. Sums of the chunk and of its segments go to their places. Gradients of
+   the groups of slices, which no other chunk has, are added to grad at once, and so are those of elements,
+   which other chunks may have too, unless they are to wait in places for gpumc__rows_total. */
 static void gpumc__chunk_eval(const gpumc_rows *r, size_t c, const double *columns, const double *const *p,
                               double *const *grad, double *places, double *scratch, int waits)
 {
@@ -9559,7 +9560,7 @@ static void gpumc__chunk_eval(const gpumc_rows *r, size_t c, const double *colum
             own[b * n_group + k] = gpumc__sum_16(a.sums[k] + b * GPUMC_LANES);
 }
 
-/* Adds the sums of all chunks in their order, and those of lanes that wait. */
+/* Adds the gradients of lanes that wait, then the sums of all chunks, each in the order of chunks. */
 static double gpumc__rows_total(const gpumc_rows *r, double *const *grad, double *places, int waits)
 {
     const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared;
@@ -9586,10 +9587,10 @@ typedef struct gpumc__rows_job {
     const double *const *p;
     double *const *grad;
     double *work;
-    int waits;                               /* gradients of elements that threads share */
+    int waits;                               /* threads share elements: add their gradients last */
 } gpumc__rows_job;
 
-/* One chunk at all points: places in the work of each, scratch in that of the thread. */
+/* Evaluates one chunk at all points: sums go to the work of each point, scratch is in the thread's. */
 static void gpumc__rows_part(size_t c, int member, void *user)
 {
     const gpumc__rows_job *job = (const gpumc__rows_job *)user;
@@ -9626,7 +9627,7 @@ GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p,
 }
 
 /* ---- row by row -------------------------------------------------------------------------------- */
-/* Evaluates one tile of a block, each lane for itself: totals and sums are those of single rows. */
+/* Evaluates one tile of a block: the totals and sums of a lane are then those of a single row. */
 static gpumc__row_args gpumc__tile_eval(const gpumc_rows *r, size_t block, size_t tile,
                                         const double *const *p, double *scratch)
 {
@@ -9694,25 +9695,25 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
 }
 
 /* ========================================================================================== >>glm
-   X lies in blocks of 8 rows, column by column, so that both products with it are maps over lanes: eta += X
-   b takes four columns a step, X'r four blocks, into lanes that are summed at the end of a chunk; what they
-   read of X serves up to four points. Groups of blocks form tiles that stay in cache from eta to X'r, while
-   the next tiles are fetched; tiles form chunks, whose sums are added in order. A row computes the terms of
-   log p that depend on eta; the others come once an evaluation, from the total weight or, for counts, from
-   that of each distinct one. Read first: gpumc__glm_tile. */
+   X is stored in blocks of 8 rows, each column by column, so that both products are loops over lanes: eta +=
+   X b takes four columns a step, X'r four blocks, into lanes that are summed at the end of a chunk; each load
+   of X serves up to four points. Groups of four blocks form tiles, which stay in cache from eta to X'r while
+   the next are prefetched; tiles form chunks, whose sums are added in order. Row functions compute the terms
+   of log p that depend on eta; the others come once an evaluation, times the total weight or, for negative
+   binomial counts, that of each distinct count. Read first: gpumc__glm_tile. */
 enum {
     GPUMC__GLM_LANES = 8,
-    GPUMC__GLM_GROUP = 32,                   /* rows of four blocks; tiles hold whole groups */
-    GPUMC__GLM_MOST = 512,                   /* rows of a tile; gpumc__sum_log1p bounds it */
-    GPUMC__GLM_TILE_BYTES = 16384,           /* of X in double */
-    GPUMC__GLM_AHEAD = 3,                    /* times that each line is fetched, a tile apart */
-    GPUMC__GLM_CACHED = 1 << 20,             /* bytes of X that stay in the second-level cache unasked */
-    GPUMC__GLM_CHUNKS = 128, GPUMC__GLM_TOGETHER = 4,      /* points that products take at once */
-    GPUMC__GLM_STRIDE = GPUMC__GLM_MOST + 104, /* from array to array: in whole pages they would share sets */
-    GPUMC__GLM_POINT = 5 * GPUMC__GLM_STRIDE /* scratch of one: eta of the rows of a tile, their outputs */
+    GPUMC__GLM_GROUP = 32,                   /* rows: four blocks; tiles hold whole groups */
+    GPUMC__GLM_MOST = 512,                   /* most rows of a tile; bounded by gpumc__sum_log1p */
+    GPUMC__GLM_TILE_BYTES = 16384,           /* bytes of X a tile, as doubles */
+    GPUMC__GLM_AHEAD = 3,                    /* how often each line is prefetched, a tile apart */
+    GPUMC__GLM_CACHED = 1 << 20,             /* bytes of X that second-level caches keep: no prefetch */
+    GPUMC__GLM_CHUNKS = 128, GPUMC__GLM_TOGETHER = 4,      /* most points of one product */
+    GPUMC__GLM_STRIDE = GPUMC__GLM_MOST + 104, /* between arrays; multiples of a page share cache sets */
+    GPUMC__GLM_POINT = 5 * GPUMC__GLM_STRIDE /* scratch of a point: eta of a tile's rows, outputs */
 };
-/* Outputs of rows, GPUMC__GLM_STRIDE apart; their sums come first among those of a chunk, followed by the
-   derivatives by beta and by the effects of each factor. a is sigma or phi, b is nu. */
+/* Outputs of row functions, in arrays GPUMC__GLM_STRIDE apart. Their sums are the first of a chunk's; those
+   of the derivatives by beta and by the effects of each factor follow. a is sigma or phi, b is nu. */
 enum { GPUMC__GLM_BY_ETA, GPUMC__GLM_VALUE, GPUMC__GLM_BY_A, GPUMC__GLM_BY_B, GPUMC__GLM_BY_BETA };
 
 /* ---- rows: terms of log p that depend on eta, with derivatives in g, which arrives zeroed ---------- */
@@ -9727,8 +9728,8 @@ GPUMC__GLM_ROW(normal)
     return GPUMC_R(-0.5) * z * z;
 }
 
-/* log p = min(z, 0) - log(1 + e), z = (2 y - 1) eta. The second term is left to gpumc__sum_log1p, which takes
-   one logarithm a tile, and e stands in place of a derivative. */
+/* log p = min(z, 0) - log(1 + e), z = (2 y - 1) eta, e = exp(-|z|). The second term is left to
+   gpumc__sum_log1p, with one logarithm a tile: e is put out in the place of a derivative, BY_A. */
 GPUMC__GLM_ROW(bernoulli_logit)
 {
     const gpumc_real s = 2 * y - 1, z = s * eta, e = gpumc__exp_fall(-gpumc_fabs(z));
@@ -9744,7 +9745,7 @@ GPUMC__GLM_ROW(poisson_log)
     return y * eta - mean;
 }
 
-/* phi log p + y log q, q = mean / (mean + phi), t = logit q */
+/* phi log p + y log q, q = 1 - p = mean / (mean + phi), t = logit q */
 GPUMC__GLM_ROW(neg_binomial_2_log)
 {
     const gpumc_real t = eta - gpumc_log(a), e = gpumc__exp_fall(-gpumc_fabs(t)), inv = 1 / (1 + e);
@@ -9774,10 +9775,10 @@ GPUMC__GLM_ROW(student_t)
 }
 
 /* ---- loops, one copy an instruction set ------------------------------------------------------------
-   Before every 32 products a point they fetch two lines, step bytes apart, from next on, and those that lie
-   the bytes of a tile and of two behind them; a smaller step spreads the same lines over more work, one at a
-   time from half a line down; step 0: none. Each is asked for as often because a processor drops what it has
-   no room for: with GPUMC__GLM_AHEAD 1 a gradient of bench/glm at one point takes a third longer. */
+   Before every 32 products a point they prefetch the lines at next and next + step, and those one and two
+   tiles after, then add 2 step to next. A smaller step spreads the same lines over more work, one at a time
+   from half a line down; step 0: none. Each line is requested several times because processors drop what they
+   have no room for: with GPUMC__GLM_AHEAD 1 a gradient of bench/glm at one point takes a third longer. */
 GPUMC__LOOP_INLINE void gpumc__glm_fetch(const char *next, size_t step)
 {
     if (step == 0) return;
@@ -9787,7 +9788,8 @@ GPUMC__LOOP_INLINE void gpumc__glm_fetch(const char *next, size_t step)
     }
 }
 
-/* eta += X b at P points: X is read once. Where columns end within four, those beyond are finite, times 0. */
+/* eta += X b at P points, reading X once. A last step of fewer columns reads finite numbers beyond, times
+   0. */
 GPUMC__LOOP_INLINE void gpumc__glm_predict(size_t P, const double *GPUMC__RESTRICT x, size_t n_columns,
                                            size_t n_blocks, const double *const *b,
                                            double *GPUMC__RESTRICT eta, const char *next, size_t step)
@@ -9839,10 +9841,10 @@ typedef void gpumc__glm_predict_fn(const double *x, size_t n_columns, size_t n_b
                                    double *eta, const char *next, size_t step);
 typedef void gpumc__glm_push_fn(const double *x, size_t n_columns, size_t n_blocks, const double *r,
                                 double *lanes, const char *next, size_t step);
-/* Rows go in whole lanes: y and out have room for those beyond n, whose outputs nobody reads. */
+/* Row functions run over whole strips: y, eta and out have room beyond n, and nothing reads outputs there. */
 typedef void gpumc__glm_rows_fn(size_t n, const double *y, const double *eta, const double *a_b, double *out);
 typedef struct gpumc__glm_loops {
-    gpumc__glm_predict_fn *predict[2];               /* for one point, for GPUMC__GLM_TOGETHER */
+    gpumc__glm_predict_fn *predict[2];               /* for one point; for GPUMC__GLM_TOGETHER */
     gpumc__glm_push_fn *push[2];
     void (*widen)(const float *from, double *to, size_t n);
     gpumc__glm_rows_fn *rows[GPUMC__GLM_N + 1];      /* the families and bernoulli_weighted */
@@ -9897,13 +9899,13 @@ struct gpumc_glm {
     const gpumc__glm_loops *loops;
     gpumc__glm_rows_fn *rows;
     size_t tile_rows, chunk_rows, n_chunks;
-    size_t n_outputs, width;        /* outputs a row; sums a chunk and point */
-    size_t each, step;              /* bytes of an element of x, a float or a double; of fetches */
-    int is_product;                 /* rows are bernoulli_logit */
+    size_t n_outputs, width;        /* outputs of a row; sums of a chunk at one point */
+    size_t each, step;              /* bytes: of a value in x, float or double; of gpumc__glm_fetch */
+    int is_product;                 /* rows leave log(1 + e) to gpumc__sum_log1p */
     char *x;
     uint32_t *level;                /* factor after factor */
     size_t *effect_at;              /* where the effects of each factor begin in the sums */
-    double total_weight, constant;  /* constant: what no parameter changes */
+    double total_weight, constant;  /* constant: terms of log p without parameters */
     double *counts, *count_weights; /* negative binomial: each distinct count and its total weight */
     size_t n_counts;
 };
@@ -9928,7 +9930,7 @@ static const double *gpumc__glm_columns(const gpumc_glm *g, size_t first, size_t
     return wide;
 }
 
-/* eta of n rows but for X b; those that fill up the last group get the intercept alone. */
+/* eta of n rows without the term X b; rows that pad the last group get the intercept alone. */
 static GPUMC_LOOP void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
                                       double *eta)
 {
@@ -9943,7 +9945,7 @@ static GPUMC_LOOP void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point 
     }
 }
 
-/* Runs a loop over rows, weighs its outputs and adds them up. */
+/* Runs a row function on n rows, multiplies its outputs by the weights and adds their sums. */
 static GPUMC_LOOP void gpumc__glm_add_rows(const gpumc_glm *g, gpumc__glm_rows_fn *rows, size_t n,
                                            const double *y, const double *eta, const double *weights,
                                            const double *a_b, double *out, double *sums)
@@ -9958,7 +9960,7 @@ static GPUMC_LOOP void gpumc__glm_add_rows(const gpumc_glm *g, gpumc__glm_rows_f
         sums[GPUMC__GLM_VALUE] -= gpumc__sum_log1p(out + (size_t)GPUMC__GLM_BY_A * GPUMC__GLM_STRIDE, n);
 }
 
-/* From eta of n rows to r, the derivatives by it, which follow it; adds to sums at one point. */
+/* At one point: computes r, the derivatives by eta of n rows, behind eta, and adds the sums of the rows. */
 static void gpumc__glm_respond(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
                                double *eta, double *sums)
 {
@@ -9974,7 +9976,7 @@ static void gpumc__glm_respond(const gpumc_glm *g, const gpumc_glm_point *at, si
     memset(r + n, 0, (gpumc__round_up(n, GPUMC__GLM_GROUP) - n) * sizeof *r);
 }
 
-/* What rows first .. first + n add at P points: to sums of each, and X'r to lanes. */
+/* Adds what rows first .. first + n - 1 contribute at P points: to the sums of each, and X'r to lanes. */
 static void gpumc__glm_tile(const gpumc_glm *g, size_t P, const gpumc_glm_point *at, size_t first, size_t n,
                             const double *x, const char *next, size_t step, double *scratch, double *sums,
                             double *lanes)
@@ -10028,7 +10030,7 @@ static void gpumc__glm_chunk(size_t chunk, int member, void *user)
         const size_t rows = gpumc__smaller(g->tile_rows, to - first);
         const double *x = gpumc__glm_columns(g, first, gpumc__round_up(rows, GPUMC__GLM_GROUP), wide);
         const char *next = gpumc__glm_at(g, first + g->tile_rows);
-        for (size_t p = 0, P; p < n; p += P) {                  /* each fetches its share of what follows */
+        for (size_t p = 0, P; p < n; p += P) {                  /* each prefetches its share */
             P = gpumc__glm_together(n - p);
             const size_t step = g->step * P / n;
             gpumc__glm_tile(g, P, &pass->at[p], first, rows, x, next, step, scratch, sums + p * g->width,
@@ -10052,7 +10054,7 @@ GPUMC_API size_t gpumc_glm_work(const gpumc_glm *g, size_t n_points, size_t n_th
     return gpumc__size_add(gpumc__size_add(sums, scratch), 8);
 }
 
-/* What rows of the real families leave out, the same for all, with its derivatives by a and b. */
+/* The terms that rows of normal and student_t leave out, the same for every row; derivatives by a and b. */
 static double gpumc__glm_rest(gpumc_glm_family family, const double *a_b, double *by_a, double *by_b)
 {
     if (family == GPUMC_GLM_NORMAL) return gpumc_normal_lpdf(0, 0, a_b[0], NULL, NULL, by_a);
@@ -10060,7 +10062,7 @@ static double gpumc__glm_rest(gpumc_glm_family family, const double *a_b, double
     return gpumc_student_t_lpdf(0, a_b[1], 0, a_b[0], NULL, by_b, NULL, by_a);
 }
 
-/* Adds what all rows leave out. */
+/* Adds the terms that row functions leave out, of all rows together. */
 static void gpumc__glm_add_rest(const gpumc_glm *g, const double *a_b, double *sums, double *out)
 {
     double by_a = 0, by_b = 0;
@@ -10220,7 +10222,7 @@ static gpumc_glm gpumc__glm_measure(const gpumc_glm_data *d)
     return g;
 }
 
-/* Values of x that are stored: whole groups of rows, and those that may be read or fetched beyond the end. */
+/* How many values x holds: whole groups of rows, and what may be read or prefetched beyond the end. */
 static size_t gpumc__glm_stored(const gpumc_glm *g)
 {
     const size_t rows = gpumc__size_add(gpumc__round_up(g->data.n_rows, GPUMC__GLM_GROUP), 2 * g->tile_rows);
@@ -10228,7 +10230,7 @@ static size_t gpumc__glm_stored(const gpumc_glm *g)
     return gpumc__size_add(gpumc__size_mul(rows, g->data.n_columns), 3 * GPUMC__GLM_LANES + fetched);
 }
 
-/* A copy of n numbers in the arena, with zeros up to whole lanes; NULL of NULL. */
+/* A copy of n numbers in the arena, padded with zeros to whole lanes; NULL for NULL. */
 static const double *gpumc__keep(gpumc__arena *arena, const double *from, size_t n)
 {
     const size_t lanes = gpumc__round_up(n, GPUMC__GLM_LANES);
@@ -10275,7 +10277,7 @@ static void gpumc__glm_store_columns(gpumc_glm *g, const gpumc_glm_data *d)
         }
 }
 
-/* Distinct counts in order, with their weights. */
+/* Finds the distinct counts, in order, and the total weight of each. */
 static void gpumc__glm_tally(gpumc_glm *g)
 {
     const size_t each = sizeof(double);
@@ -10290,7 +10292,7 @@ static void gpumc__glm_tally(gpumc_glm *g)
     }
 }
 
-/* Levels, and what is known of the sums before any parameter. */
+/* Stores the levels of factors, and what of the sums depends on no parameter. */
 static void gpumc__glm_store_factors(gpumc_glm *g, const gpumc_glm_data *d)
 {
     for (size_t i = 0; i < g->data.n_rows; i++) {
@@ -10323,7 +10325,7 @@ GPUMC_API gpumc_glm *gpumc_glm_init(const gpumc_glm_data *data, void *memory, si
 }
 
 /* ======================================================================================= >>device
-   The table of gpumc_cuda.cu, or one that has nothing; and the CPU in its place. */
+   The table of gpumc_cuda.cu, or an empty one; and the implementation on the CPU that takes its place. */
 #if !defined(GPUMC_CUDA)
 static gpumc_status gpumc__no_device(gpumc_device_info *info, gpumc_error *error)
 {
@@ -10342,17 +10344,17 @@ GPUMC_API gpumc_status gpumc_device_describe(gpumc_device_info *info, gpumc_erro
     return gpumc__cuda_device()->describe(info, error);
 }
 
-/* Rows or a design matrix on this CPU, in blocks of their own. */
-enum { GPUMC__HOT_POINTS = 16 };          /* in one pass */
+/* Rows or a design matrix that this CPU evaluates, in memory of their own. */
+enum { GPUMC__HOT_POINTS = 16 };          /* points of a pass */
 typedef struct gpumc__cpu_hot {
     gpumc_hot hot;
     gpumc_rows *rows;
     gpumc_glm *glm;
-    size_t n_pointers;                    /* of a point: parameters of rows, factors */
+    size_t n_pointers;                    /* of a point: one a parameter of rows, or a factor */
     gpumc_team *team;
     void *memory;
     double *work, **grad;
-    const double **p;                     /* behind this, as grad */
+    const double **p;                     /* in memory behind this struct, like grad */
 } gpumc__cpu_hot;
 
 static void gpumc__cpu_release(gpumc_hot *hot)
@@ -10364,7 +10366,7 @@ static void gpumc__cpu_release(gpumc_hot *hot)
     gpumc__release(NULL, h);
 }
 
-/* Points at what point i has. */
+/* Sets the pointers of point i to its parameters and derivatives. */
 static void gpumc__cpu_rows_point(gpumc__cpu_hot *h, size_t i, const double *p, double *grad)
 {
     const gpumc_rows *r = h->rows;
@@ -10375,7 +10377,7 @@ static void gpumc__cpu_rows_point(gpumc__cpu_hot *h, size_t i, const double *p, 
     }
 }
 
-/* The same; behind the effects stand sigma or phi, and nu, of the families that have them. */
+/* The same for a glm: after the effects come sigma or phi, and nu, in families that have them. */
 static void gpumc__cpu_glm_point(gpumc__cpu_hot *h, size_t i, const double *p, double *grad,
                                  gpumc_glm_point *at, gpumc_glm_gradient *to)
 {
@@ -10412,7 +10414,7 @@ static gpumc_status gpumc__cpu_eval(gpumc_hot *hot, size_t n, const double *p, d
     return GPUMC_OK;
 }
 
-/* The doubles of work that rows or a glm need; 0 where they are refused. */
+/* Initialises rows or a glm. Returns the doubles of work that these need, or 0 where they are refused. */
 static size_t gpumc__cpu_take(gpumc__cpu_hot *h, const gpumc_rows_data *rows, const gpumc_glm_data *glm,
                               size_t bytes, gpumc_error *error)
 {
@@ -10426,7 +10428,7 @@ static size_t gpumc__cpu_take(gpumc__cpu_hot *h, const gpumc_rows_data *rows, co
                 : gpumc_glm_work(h->glm, points, threads);
 }
 
-/* Released whole when memory ends. */
+/* Opens rows or a glm on the CPU; where memory runs out, everything is released. */
 static gpumc_hot *gpumc__cpu_open(const gpumc_rows_data *rows, const gpumc_glm_data *glm, size_t bytes,
                                   gpumc_error *error)
 {
@@ -10456,7 +10458,7 @@ static gpumc_hot *gpumc__cpu_open(const gpumc_rows_data *rows, const gpumc_glm_d
     return NULL;
 }
 
-/* The GPU's answer, or the CPU's with the reason. */
+/* Opens the data on the GPU, or else on the CPU, with the reason. */
 static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_data *glm, size_t max_points,
                                   gpumc_place place, gpumc_error *error)
 {
@@ -10466,7 +10468,7 @@ static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_d
     gpumc_device_info info;
     gpumc_hot *hot = NULL;
     if (!bytes) return NULL;
-    for (size_t i = 0; glm && i < glm->n_rows && place != GPUMC_ON_CPU; i++)  /* there gpumc_glm_init does */
+    for (size_t i = 0; glm && i < glm->n_rows && place != GPUMC_ON_CPU; i++)  /* gpumc_glm_init does there */
         if (gpumc__glm_check_row(glm, i, error) != GPUMC_OK) return NULL;
     if (!max_points || !((int)place >= 0 && place <= GPUMC_ON_GPU)) {
         GPUMC__BAD_ARGUMENT(error, "gpumc_hot_%s: max_points is %.0f, place %d; they must be at least 1, and "
