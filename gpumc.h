@@ -9788,8 +9788,7 @@ GPUMC__LOOP_INLINE void gpumc__glm_fetch(const char *next, size_t step)
     }
 }
 
-/* eta += X b at P points, reading X once. A last step of fewer columns reads finite numbers beyond, times
-   0. */
+/* eta += X b at P points, reading X once. A last step of fewer columns reads finite numbers, times 0. */
 GPUMC__LOOP_INLINE void gpumc__glm_predict(size_t P, const double *GPUMC__RESTRICT x, size_t n_columns,
                                            size_t n_blocks, const double *const *b,
                                            double *GPUMC__RESTRICT eta, const char *next, size_t step)
@@ -10502,16 +10501,16 @@ GPUMC_API gpumc_status gpumc_hot_eval(gpumc_hot *hot, size_t n, const double *p,
 GPUMC_API void gpumc_hot_release(gpumc_hot *hot) { if (hot) hot->release(hot); }
 
 /* ========================================================================================= >>hier
-   A description is resolved once: names become places, priors and populations functions, rows row objects.
-   An evaluation goes over the blocks (priors, populations, values from coordinates), over the sets of rows,
-   and back over the blocks (gradients by values to coordinates). Coordinates are what the model samples,
+   A description is resolved once: names become indices, priors and populations functions, rows row objects.
+   An evaluation passes over the blocks (priors, populations, values from coordinates), over the sets of rows,
+   and back over the blocks (chain rule from values to coordinates). Coordinates are what the model samples,
    values what the description names. Read first: gpumc__hier_density, then gpumc__hier_resolve. */
 #define GPUMC__BAD_PARAM(error, ...) gpumc__bad_block(error, GPUMC_ERROR_MODEL, "parameter", __VA_ARGS__)
 
 /* ---- priors: a function a family, with a number that says what is wanted ------------------------- */
 enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };    /* beside GPUMC__LOWER and GPUMC__UPPER: log cdfs */
 typedef double gpumc__prior_fn(int what, double y, const double *a, double *dy);
-/* Of a whole block, what depends on it included; in the law, so that only programs that name it have it. */
+/* Log density of a block and of what names it. In the law: programs that do not name that leave it out. */
 struct gpumc__hier_point;
 struct gpumc__hier_block;
 typedef double gpumc__whole_fn(const struct gpumc__hier_point *e, const struct gpumc__hier_block *b);
@@ -10573,7 +10572,7 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
     return GPUMC_OK;
 }
 
-/* The value with the share u of what lies between the bounds below it. */
+/* The u-quantile of the prior truncated to the bounds. */
 static double gpumc__prior_quantile(const gpumc__prior *p, const gpumc__range *r, double u)
 {
     const double at = gpumc__exp(p->f(GPUMC__LOWER, r->lower, p->a, NULL)) + u * gpumc__exp(p->log_mass);
@@ -10587,9 +10586,9 @@ GPUMC_ROW(gpumc__normal_population, 3, 0, 2)
 GPUMC_ROW(gpumc__student_t_population, 3, 1, 2)
 { return gpumc__t_kernel(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]); }
 GPUMC_FN double gpumc__phi(double z) { return gpumc_exp(-0.5 * z * z) * 0.39894228040143267794; }
-/* What the bounds leave of N(0, 1), mirrored by side so that the nearer tail is the upper one: from a to b,
-   cut off where nothing is left. In a tail, a > 0, mass and densities are in units of phi(a), which itself
-   underflows where the location is far outside: mass = M(a) - M(b) phi(b) / phi(a) by Mills ratios. */
+/* N(0, 1) between the bounds, a to b, mirrored (side -1) if they lie below the location, so that a tail is an
+   upper one; cut off 40 away, where no mass is left. In a tail, a > 0, mass and densities are in units of
+   phi(a), which underflows far out: mass = M(a) - M(b) phi(b) / phi(a), M the Mills ratio. */
 typedef struct gpumc__truncated { double side, a, b, at_a, at_b, above_b, mass; int tail; } gpumc__truncated;
 GPUMC_FN gpumc__truncated gpumc__between_bounds(const double *p, const double *x)
 {
@@ -10604,12 +10603,12 @@ GPUMC_FN gpumc__truncated gpumc__between_bounds(const double *p, const double *x
     return t;
 }
 
-/* Large, like its quantile below: compiled once, not for every set. */
+/* Large code, as is its quantile below: compiled once, not for every instruction set. */
 GPUMC__ROW_PLAIN(gpumc__truncated_population, 3, 0, 2)
 {
     const gpumc__truncated t = gpumc__between_bounds(p, x);
     const double y = t.side * (p[0] - p[1]) / p[2], inv = 1 / p[2], share = 1 / t.mass;
-    const double beyond = t.side > 0 ? p[0] - x[0] : x[1] - p[0];          /* the bound, in a tail */
+    const double beyond = t.side > 0 ? p[0] - x[0] : x[1] - p[0];          /* from the bound, if in a tail */
     const double from = t.tail ? beyond / p[2] : y, twice = t.tail ? 2 * t.a : 0;
     g[0] -= t.side * y * inv;
     g[1] += t.side * (y + (t.at_b - t.at_a) * share) * inv;
@@ -10618,7 +10617,7 @@ GPUMC__ROW_PLAIN(gpumc__truncated_population, 3, 0, 2)
                           - gpumc_log(p[2] * t.mass) - (t.tail ? 0 : GPUMC_LOG_SQRT_2PI));
 }
 
-/* u where Phi(-a - u) = phi(a) q, a > 0, by steps of Newton's on the logarithm: phi(a) may underflow. */
+/* Solves Phi(-a - u) = phi(a) q for u, a > 0, by Newton steps on the logarithm, as phi(a) may underflow. */
 GPUMC_FN double gpumc__upper_step(double a, double q, double u)
 {
     const double mills = gpumc_mills(a + u);
@@ -10630,7 +10629,7 @@ GPUMC_FN double gpumc__upper_quantile(double a, double q)
     return gpumc__upper_step(a, q, gpumc__upper_step(a, q, u));
 }
 
-/* theta = mu + sigma y, where Phi(z) of what lies between the bounds is below y. */
+/* theta = mu + sigma y, y the Phi(z)-quantile of N(0, 1) between the bounds. */
 GPUMC__ROW_PLAIN(gpumc__truncated_quantile, 3, 0, 2)
 {
     const gpumc__truncated t = gpumc__between_bounds(p, x);
@@ -10647,8 +10646,8 @@ GPUMC__ROW_PLAIN(gpumc__truncated_quantile, 3, 0, 2)
     return gpumc__within((t.tail ? t.side > 0 ? x[0] : x[1] : p[1]) + t.side * p[2] * u, x[0], x[1]);
 }
 
-/* A family of populations. draw: z for a draw of location + scale z; NULL: normal, or by the quantile.
-   common: NULL, or what the density leaves out because all elements have it alike. */
+/* A family of populations. draw: z of a draw location + scale z; NULL: z is N(0, 1), as the quantile takes
+   it. common: NULL, or the terms that the density leaves out because they are the same for all elements. */
 typedef struct gpumc__population_law {
     const gpumc_row_kind *density, *quantile;
     double (*draw)(gpumc_rng *rng, const double *shape), (*common)(const double *shape, double *slope);
@@ -10658,7 +10657,7 @@ static double gpumc__common_t(const double *nu, double *slope) { return gpumc__t
 GPUMC__LAW(population, student_t, &gpumc__student_t_population, NULL, gpumc__draw_t, gpumc__common_t)
 GPUMC__LAW(population, truncated_normal, &gpumc__truncated_population, &gpumc__truncated_quantile, NULL, NULL)
 
-/* One location, one scale: adds the gradient of a normal density by theta; sums theta - mu and squares. */
+/* Normal elements of one location and scale: adds the gradient by theta, sums theta - mu and its square. */
 GPUMC_FN void gpumc__spread_one(double away, double precision, double *grad, double *sum, double *square)
 {
     *grad -= away * precision;
@@ -10703,10 +10702,10 @@ static double gpumc__spread(gpumc_isa isa, const double *theta, size_t n, double
 /* ---- correlated populations ---------------------------------------------------------------------- */
 enum { GPUMC__MOST_KIN = 16 };
 
-/* With r = (theta - mu) / tau of K populations, w = L^-1 r and a = L'^-1 w a group has
-       log p = -|w|^2 / 2 - sum log(tau L_kk),   gradient -a by r, and a w' less diag(1 / L_kk) by L.
-   p and grad are as for K populations one after the other. Beyond the last group, up to whole lanes, tau is 1
-   and the gradients by mu and tau are 0. */
+/* With r = (theta - mu) / tau of K populations, w = L^-1 r and a = L'^-1 w, the K numbers of a group have
+       log p = -|w|^2 / 2 - sum log(tau L_kk),   gradient -a by r, and a w' - diag(1 / L_kk) by L.
+   p and grad are those of K populations one after the other. Lanes beyond the last group must have tau 1, and
+   gradients 0 by mu and tau. */
 GPUMC_FN double gpumc__correlated_sums(const double *GPUMC__RESTRICT L, size_t K, size_t n,
                                        const double *const *p, double *const *grad,
                                        double *GPUMC__RESTRICT dL)
@@ -10756,14 +10755,14 @@ GPUMC__ISA_COPIES(GPUMC__SUMS_COPY, gpumc__correlated,
                    double *dL), (L, K, n, p, grad, dL))
 
 /* ---- links --------------------------------------------------------------------------------------- */
-/* A value and its slope; what lies near the upper bound is counted from there. */
+/* Value and slope at coordinate q. Between bounds, for q > 0, the value is computed from the upper bound. */
 GPUMC_FN double gpumc__link_value(int link, const gpumc__range r, double q, double *slope)
 {
     const double e = gpumc_exp(link == GPUMC_LINK_LOG ? q : -gpumc_fabs(q)), share = e / (1 + e);
     const double tail = link == GPUMC_LINK_PROBIT ? gpumc_Phi(-gpumc_fabs(q)) : share, step = r.width * tail;
     const double x = link == GPUMC_LINK_LOG ? r.lower + e : q < 0 ? r.lower + step : r.upper - step;
     const double bell = link == GPUMC_LINK_PROBIT ? gpumc__phi(q) : share / (1 + e);
-    *slope = link != GPUMC_LINK_LOG ? r.width * bell : e <= DBL_MAX ? e : 0;      /* where x is clamped */
+    *slope = link != GPUMC_LINK_LOG ? r.width * bell : e <= DBL_MAX ? e : 0;      /* 0: x is clamped */
     return gpumc__within(x, r.least, r.greatest);
 }
 #define GPUMC__LINK_LANES(set, attributes, pragma, name, link) \
@@ -10797,24 +10796,24 @@ static void gpumc__apply_link(gpumc_hier_link link, gpumc_isa isa, const gpumc__
 /* ---- the object ---------------------------------------------------------------------------------- */
 typedef struct gpumc__hier_block {
     const gpumc_param *given;
-    const struct gpumc__hier_kin *kin;       /* of a factor or one of its populations */
-    size_t rank;                             /* its place among these */
-    gpumc__whole_fn *whole;                  /* of a factor */
-    const gpumc_population *population;      /* what the description says of it, perhaps nothing */
+    const struct gpumc__hier_kin *kin;       /* if a factor, or a population that has one */
+    size_t rank;                             /* of such a population: its row of the factor */
+    gpumc__whole_fn *whole;                  /* if a factor: its log density */
+    const gpumc_population *population;      /* from the description; NULL: defaults */
     gpumc__range range;                      /* of the values */
-    size_t at, size, values;                 /* in x; in scratch, if they differ: values, slopes, gradient */
+    size_t at, size, values;                 /* in x; in scratch: values, then slopes, gradient; or NONE */
     gpumc__prior *priors;                    /* of each element; none with a population */
-    size_t n_priors;                         /* 1: all alike */
+    size_t n_priors;                         /* 1: the same for all */
     size_t location, scale;                  /* places in x; GPUMC__NONE: 0 and 1 */
     size_t *locations, *scales;              /* of each element, where these differ */
     size_t *phi, *means;                     /* of each element of a series, as in >>centring; or NULL */
     size_t coefficients, shape, n_shape;
     const struct gpumc__hier_block *with;    /* whose z, location and scale the quantile takes too */
-    size_t step;                             /* normal by element: to that visited next; 0: another way */
+    size_t step;                             /* stride of gpumc__normal_elements; 0: evaluated otherwise */
     gpumc_hier_link link;
     int has_population, quantile_form;
     gpumc__population_law law;               /* the family's, or the leaves given */
-    gpumc_rows *density, *quantile;          /* no density: normal, or quantile form */
+    gpumc_rows *density, *quantile;          /* density NULL: normal, or quantile form */
 } gpumc__hier_block;
 
 typedef struct gpumc__hier_kin {             /* correlated populations, in the order of the factor's rows */
@@ -10822,19 +10821,19 @@ typedef struct gpumc__hier_kin {             /* correlated populations, in the o
     size_t n_blocks;
 } gpumc__hier_kin;
 
-/* Where one parameter of a row comes from: an element of a block, or the one that the index says. */
+/* Where a parameter of row i comes from: element index[i] of a block, or, without an index, one element. */
 typedef struct gpumc__hier_source {
     size_t block, element;
     const size_t *index;
-    int values;                              /* rather than coordinates */
+    int values;                              /* of values, not of coordinates */
 } gpumc__hier_source;
 typedef struct gpumc__hier_set {
     const gpumc_hier_rows *given;
     gpumc__hier_source *sources;
     size_t n_group, n_p, dims[2];
-    int gathered;                            /* indices differ: see gpumc__rows_take */
-    int hot;                                 /* for the GPU, if that can be had */
-    gpumc_rows *rows, *guide;                /* guide: rows, where it has none of its own */
+    int gathered;                            /* has several indices: see gpumc__rows_take */
+    int hot;                                 /* for the GPU, if there is one */
+    gpumc_rows *rows, *guide;                /* guide: the same as rows if none is given */
 } gpumc__hier_set;
 
 typedef struct gpumc__hier_site { volatile int lost; char text[300]; } gpumc__hier_site;
@@ -10843,10 +10842,10 @@ typedef struct gpumc__hier_slot {            /* scratch of one thread */
     double *work;
     const double **p;
     double **grad;
-    gpumc_team *team;                        /* NULL: rows are for the thread alone */
-    double *team_work;                       /* for its members */
-    gpumc_hot **hot;                         /* of every set, then of every guide, for the GPU; some NULL */
-    gpumc__joint *joint[2];                  /* of the sets; of their guides, if some have any */
+    gpumc_team *team;                        /* shares the rows; NULL: the thread is alone */
+    double *team_work;                       /* work of the team's members */
+    gpumc_hot **hot;                         /* GPU objects of sets, then of guides; some NULL */
+    gpumc__joint *joint[2];                  /* all of the sets in one; all of the guides, if any */
 } gpumc__hier_slot;
 
 struct gpumc_hier {
@@ -10855,15 +10854,15 @@ struct gpumc_hier {
     gpumc_param *params;
     gpumc_output *outputs;
     gpumc__hier_block *blocks;
-    gpumc__hier_kin *kin;                    /* one a block, of use to factors */
+    gpumc__hier_kin *kin;                    /* one a block, used by factors */
     gpumc__hier_set *sets;
     gpumc__hier_slot *all_slots;
-    /* work: values of all blocks, room for populations that go together, rows_work, a gradient */
+    /* work: values of blocks (with slopes, gradient), room of populations, rows_work, one vector like x */
     size_t n_slots, n_natural, n_values, n_room, rows_work, n_p;
     gpumc_isa isa;
-    void *memory;                            /* a chain of blocks; each begins with the next one's address */
+    void *memory;                            /* a list: each block begins with the next one's address */
     int out_of_memory;
-    volatile int shared;                     /* by a run, whose teams the slots have */
+    volatile int shared;                     /* flag: a run has given the slots their teams */
     gpumc__hier_site *where;
 };
 
@@ -10876,7 +10875,7 @@ typedef struct gpumc__hier_point {
     double *room, *rows_work;                /* of the slot's work */
 } gpumc__hier_point;
 
-/* A point with scratch that no other thread uses, waiting until there is some; gpumc__give_flag ends it. */
+/* Takes a slot that no other thread uses, waiting for one if need be; gpumc__give_flag returns the slot. */
 static gpumc__hier_point gpumc__hier_enter(const gpumc_hier *h, const double *x, double *grad)
 {
     gpumc__hier_point e = { h, x, grad, NULL, NULL, NULL };
@@ -10889,9 +10888,9 @@ static gpumc__hier_point gpumc__hier_enter(const gpumc_hier *h, const double *x,
     return e;
 }
 
-enum { GPUMC__POPULATION_ROOM = 5 };      /* doubles an element: location, scale, the gradient by all three */
+enum { GPUMC__POPULATION_ROOM = 5 };      /* doubles an element: mu, tau, gradients by mu, tau, theta */
 
-/* Points p at value, location, scale, shape of each element, grad at room; first: 3 k for the k-th block. */
+/* Sets p and grad, from `first` on: value, location, scale by element, then shape. first: 3 k for block k. */
 static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hier_block *b, size_t first,
                                     const double *value, double *value_grad)
 {
@@ -10927,15 +10926,15 @@ static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hie
     }
 }
 
-/* Points at what a quantile takes. */
+/* Sets p and grad for a quantile: z, location and scale of b and, where b is one of a pair, of b->with. */
 static void gpumc__quantile_point(const gpumc__hier_point *e, const gpumc__hier_block *b, double *z_grad)
 {
     gpumc__population_point(e, b, 0, e->x + b->at, z_grad);
     if (b->with) gpumc__population_point(e, b->with, 3, e->x + b->with->at, NULL);
 }
 
-/* Adds d[i] to target at places[i], or all of it at the common place. Runs of one place are summed first: to
-   add to memory again and again would wait for each store. */
+/* Adds d[i] to target[places[i]], or, without places, the sum of d to target[common]. Runs of one place are
+   summed first: additions to one address would each wait for the store before. */
 static void gpumc__collect(const size_t *places, size_t common, const double *d, size_t n, double *target)
 {
     size_t i = 0;
@@ -10948,7 +10947,7 @@ static void gpumc__collect(const size_t *places, size_t common, const double *d,
     if (!places && common != GPUMC__NONE) target[common] += gpumc__sum(d, n);
 }
 
-/* In series gradients by mu go on where elements follow others, those by the first's scale, p[2], to tau. */
+/* Chain rule of series: mu is m + phi (before - m); the scale of first elements is tau / sqrt(1 - phi^2). */
 static void gpumc__series_push(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
     double *dmu = e->slot->grad[1], *dtau = e->slot->grad[2];
@@ -10965,7 +10964,7 @@ static void gpumc__series_push(const gpumc__hier_point *e, const gpumc__hier_blo
     }
 }
 
-/* Hands the gradients by locations and scales on to what these are made of. */
+/* Chain rule from the locations and scales of elements to the parameters that these are made of. */
 static void gpumc__population_push(const gpumc__hier_point *e, const gpumc__hier_block *b, size_t first)
 {
     const size_t n_covariates = b->given->n_covariates;
@@ -10977,8 +10976,8 @@ static void gpumc__population_push(const gpumc__hier_point *e, const gpumc__hier
         e->grad[b->coefficients + k % n_covariates] += b->given->covariates[k] * dmu[k / n_covariates];
 }
 
-/* Normal elements that differ in location or scale. They are visited as in >>centring, so that neighbours in
-   time seldom differ in scale and do not wait for each other. */
+/* Log density and gradient of normal elements that differ in location or scale. They are visited in the order
+   of >>centring: consecutive ones seldom differ in scale, and do not wait for each other's results. */
 static GPUMC_LOOP double gpumc__normal_elements(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
     const size_t n = b->size, step = b->step, n_covariates = b->given->n_covariates, *from = b->locations,
@@ -11031,7 +11030,7 @@ static double gpumc__population(const gpumc__hier_point *e, const gpumc__hier_bl
     return lp;
 }
 
-/* A factor, with the populations that name it. */
+/* Log density and gradient of a factor and of the populations that name it. */
 static double gpumc__hier_factor(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
     static double (*const sets[])(const double *, size_t, size_t, const double *const *, double *const *,
@@ -11066,7 +11065,7 @@ static double gpumc__hier_prior(const gpumc__hier_point *e, const gpumc__hier_bl
     return lp;
 }
 
-/* Values from coordinates, with slopes, or room for them, and a zeroed gradient behind. */
+/* Values of a block from coordinates; behind them slopes, or room for these, and a zeroed gradient. */
 static void gpumc__hier_values(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
     if (b->values == GPUMC__NONE) return;
@@ -11078,7 +11077,7 @@ static void gpumc__hier_values(const gpumc__hier_point *e, const gpumc__hier_blo
     } else gpumc__apply_link(b->link, e->h->isa, &b->range, b->size, e->x + b->at, values, values + b->size);
 }
 
-/* The chain rule back: G, the gradient by values, becomes one by coordinates, locations and scales. */
+/* Chain rule: from G, the gradient by values, to coordinates and, in quantile form, locations and scales. */
 static void gpumc__hier_pull(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
     if (b->values == GPUMC__NONE) return;
@@ -11095,7 +11094,7 @@ static void gpumc__hier_pull(const gpumc__hier_point *e, const gpumc__hier_block
     for (size_t i = 0; i < b->size; i++) e->grad[b->at + i] += slope[i] * G[i];
 }
 
-/* Points p at what the rows of a set take, and grad, where gradients are wanted, at theirs. */
+/* Sets p to the parameters that the rows of a set take and, where gradients are wanted, grad to theirs. */
 static void gpumc__set_point(const gpumc__hier_point *e, const gpumc__hier_set *s)
 {
     for (size_t k = 0; k < s->n_p; k++) {
@@ -11114,7 +11113,7 @@ static size_t gpumc__set_work(const gpumc__hier_set *s)
     return gpumc__size_mul(gpumc__size_mul(d->n_rows, d->nodes ? d->n_nodes : 1), s->n_p);
 }
 
-enum { GPUMC__TEAM_WORK = 20000 };        /* less is done before another thread is awake */
+enum { GPUMC__TEAM_WORK = 20000 };        /* less is done before a second thread wakes up */
 static int gpumc__slot_team(const gpumc_hier *h, gpumc__hier_slot *slot, int threads)
 {
     const gpumc_allocator *from = &h->data->allocator;
@@ -11131,7 +11130,7 @@ static void gpumc__slot_alone(const gpumc_hier *h, gpumc__hier_slot *slot)
     slot->team_work = NULL;
 }
 
-/* Teams for as long as a run lasts; of runs at the same time the first has them. */
+/* Starts teams for a run, or ends them (threads is 1). Of runs at the same time only the first has teams. */
 static int gpumc__hier_share(int calls, int threads, void *data)
 {
     gpumc_hier *h = (gpumc_hier *)data;
@@ -11146,12 +11145,12 @@ static int gpumc__hier_share(int calls, int threads, void *data)
         gpumc__give_flag(&slot->taken);
     }
     if (granted) return 1;
-    if (threads > 1) return gpumc__hier_share(calls, 1, data);       /* no memory: none for any */
+    if (threads > 1) return gpumc__hier_share(calls, 1, data);       /* out of memory: no slot has one */
     gpumc__give_flag(&h->shared);
     return 0;
 }
 
-/* What parameter k of a set has in a point of the GPU, which wants all of them side by side. */
+/* Number of values of parameter k in a point of the GPU, which holds those of all groups side by side. */
 static size_t gpumc__set_values(const gpumc__hier_point *e, const gpumc__hier_set *s, size_t k)
 { return k < s->n_group ? e->h->blocks[s->sources->block].size : 1; }
 
@@ -11171,7 +11170,7 @@ static void gpumc__hier_lost(const gpumc_hier *h, const gpumc_error *error)
         snprintf(h->where->text, sizeof h->where->text, "CPU: %.290s", error->text);
 }
 
-/* The GPU begins with all sets that it has; NULL where it has none, or cannot any more. */
+/* Starts the GPU on all sets that it has; returns NULL where it has none, or where it fails. */
 static gpumc__joint *gpumc__hier_launch(const gpumc__hier_point *e, int guided)
 {
     gpumc__joint *joint = e->slot->joint[guided];
@@ -11189,7 +11188,7 @@ static gpumc__joint *gpumc__hier_launch(const gpumc__hier_point *e, int guided)
     return NULL;
 }
 
-/* What it has made of them; what came to nothing is left to the CPU. */
+/* Collects the results of the GPU; where that fails, the CPU evaluates these sets. */
 static double gpumc__hier_land(const gpumc__hier_point *e, gpumc__joint *joint, int guided)
 {
     gpumc_error error;
@@ -11230,7 +11229,7 @@ static double gpumc__hier_guide(const double *x, double *grad, void *data)
 { return gpumc__hier_sum((const gpumc_hier *)data, 1, x, grad); }
 
 /* ---- what is generated --------------------------------------------------------------------------- */
-/* After gpumc__set_point. */
+/* Simulates the rows of a set, after gpumc__set_point. */
 static void gpumc__simulate(const gpumc__hier_point *e, const gpumc__hier_set *s, gpumc_rng *rng, double *y)
 {
     const gpumc_rows_data *d = &s->given->data;
@@ -11273,7 +11272,7 @@ static void gpumc__hier_generate(const double *x, gpumc_rng *rng, double *out, v
     gpumc__give_flag(&e.slot->taken);
 }
 
-/* The standard number of element i: its own, or what the factor makes of those of its kin. */
+/* The standardised element i: its own z or, with a factor L, row `rank` of L times the z of its kin. */
 static double gpumc__population_z(const gpumc__hier_block *b, const double *z, size_t i, const double *x)
 {
     const gpumc__hier_kin *c = b->kin;
@@ -11284,8 +11283,8 @@ static double gpumc__population_z(const gpumc__hier_block *b, const double *z, s
     return sum;
 }
 
-/* Draws a population, or without rng its median: standard numbers moved to their places. In walks each step
-   needs the one before: one by one, or through a leaf in as many passes. */
+/* Draws a population, or without rng its median, from standard numbers z (in the quantile form, z itself). In
+   walks each element needs the one before: one by one or, by a quantile, in a pass for every step. */
 static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpumc__hier_block *b,
                                            gpumc_rng *rng, double *x, gpumc_error *error)
 {
@@ -11360,7 +11359,7 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
 GPUMC__SELDOM
 
 /* ====================================================================================== >>resolve
-   From a description to the object of >>hier: names become places, sets of rows row objects; start values. */
+   From a description to the object of >>hier: names become indices, sets row objects; start values. */
 static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
 {
     const size_t bytes = gpumc__size_mul(count, each), room = gpumc__room(bytes);
@@ -11396,7 +11395,7 @@ static int gpumc__is_taken(const gpumc_hier_data *d, const char *name)
     return taken;
 }
 
-/* What must hold before anything is looked up. */
+/* Checks what must hold before names are resolved. */
 static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *error)
 {
     const char *null = !d ? "the description" : !d->params ? "params" : NULL;
@@ -11444,7 +11443,7 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
     return GPUMC_OK;
 }
 
-/* Decides on link, leaves and form of a block with a population. */
+/* Determines the link, row functions and form of a block with a population. */
 static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_population *o, gpumc_error *error)
 {
     const gpumc_param *g = b->given;
@@ -11483,7 +11482,7 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
     return GPUMC_OK;
 }
 
-/* Names the coordinates of block i, unbounded where it has a population: any model's checks apply to them. */
+/* Declares the coordinates of block i, unbounded if it has a population: any model's checks apply to them. */
 static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error)
 {
     static const char *const prefixes[] = { "", "", "log_", "logit_", "probit_" };
@@ -11511,7 +11510,7 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
     return GPUMC_OK;
 }
 
-/* Where the named block has what element e of block i refers to. */
+/* Index in x of the element of the named block that element e of block i refers to. */
 static size_t gpumc__hier_at(const gpumc_hier *h, size_t i, const char *name, const size_t *index, size_t e)
 {
     if (!name) return GPUMC__NONE;
@@ -11519,7 +11518,7 @@ static size_t gpumc__hier_at(const gpumc_hier *h, size_t i, const char *name, co
     return b->at + (index ? index[e] : b->size == h->blocks[i].size ? e : 0);
 }
 
-/* A list of places is needed only where they differ. */
+/* Returns the list of places, or NULL where all are the same, which *common then says. */
 static size_t *gpumc__unlike(size_t *places, size_t n, size_t *common)
 {
     *common = places[0];
@@ -11527,8 +11526,8 @@ static size_t *gpumc__unlike(size_t *places, size_t n, size_t *common)
     return NULL;
 }
 
-/* Places, and the way of a normal block: simple, by element, or, where scales change often, as rows, which
-   take logarithms in vectors. */
+/* Finds locations and scales, and how a normal block is evaluated: by gpumc__spread if these are all alike,
+   by element (step > 0), or, in series or where scales change often, as rows: logarithms in vectors. */
 static gpumc_status gpumc__hier_places(gpumc_hier *h, size_t i)
 {
     gpumc__hier_block *b = &h->blocks[i];
@@ -11566,7 +11565,7 @@ static gpumc_status gpumc__hier_places(gpumc_hier *h, size_t i)
     return GPUMC_OK;
 }
 
-/* The block that the quantile takes with its own. */
+/* Finds the second block of a quantile, its population's `with`. */
 static gpumc_status gpumc__hier_pair(const gpumc_hier *h, gpumc__hier_block *b, gpumc_error *error)
 {
     const char *name = b->population->with;
@@ -11578,7 +11577,7 @@ static gpumc_status gpumc__hier_pair(const gpumc_hier *h, gpumc__hier_block *b, 
                             "block of as many elements, or both are not in the quantile form", name);
 }
 
-/* Block i joins the populations of its factor, whose matrix the first of them adds to the outputs. */
+/* Adds block i to the populations of its factor, whose matrix L L' the first of them adds to the outputs. */
 static gpumc_status gpumc__hier_join(gpumc_hier *h, size_t i, gpumc_error *error)
 {
     gpumc__hier_block *b = &h->blocks[i];
@@ -11603,7 +11602,7 @@ static gpumc_status gpumc__hier_join(gpumc_hier *h, size_t i, gpumc_error *error
     return GPUMC_OK;
 }
 
-/* Block i with a population, now that its names have been checked. */
+/* Completes block i, which has a population, after the names that it gives were checked. */
 static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *error)
 {
     gpumc__hier_block *b = &h->blocks[i];
@@ -11659,7 +11658,7 @@ static size_t gpumc__prior_block(const gpumc_hier *h, const char *name, size_t *
     return strcmp(end, "]") || *element >= h->blocks[i].size ? n : i;
 }
 
-/* The prior of a factor, and of nothing else. */
+/* Sets the prior of a factor, LKJ, which no other block may have. */
 static gpumc_status gpumc__factor_prior(gpumc__hier_block *b, const gpumc_prior *prior, gpumc_error *error)
 {
     const gpumc__prior_law *law = prior->family ? prior->family() : NULL;
@@ -11821,7 +11820,7 @@ static gpumc_rows *gpumc__hier_rows_new(gpumc_hier *h, gpumc_rows_data *data, gp
     return rows;
 }
 
-/* A population that is not the simple one has a row for each element, a group of its own. */
+/* Row objects of a population with a density or quantile: each element is a row, and a group of its own. */
 static int gpumc__hier_block_rows(gpumc_hier *h, gpumc__hier_block *b, gpumc_error *error)
 {
     const size_t n = b->size;
@@ -11846,8 +11845,8 @@ static int gpumc__hier_block_rows(gpumc_hier *h, gpumc__hier_block *b, gpumc_err
     return !data.kind || (b->quantile = gpumc__hier_rows_new(h, &data, error)) != NULL;
 }
 
-/* Rows whose parameters come by indices that differ, numbered so that the lanes of a tile are rows far apart:
-   neighbours often take the same element, and to add to that again at once would wait for the last store. */
+/* Rows with several indices, laid out so that the lanes of a tile are rows far apart: neighbours often take
+   the same element, and successive additions to it would each wait for the store before. */
 static gpumc_rows *gpumc__hier_rows_gathered(gpumc_hier *h, const gpumc__hier_set *s, gpumc_rows_data *data,
                                              gpumc_error *error)
 {
@@ -11870,7 +11869,7 @@ static gpumc_rows *gpumc__hier_rows_gathered(gpumc_hier *h, const gpumc__hier_se
     return taken ? rows : NULL;
 }
 
-/* What a set, or its guide, says of its rows, with the groups. */
+/* The data of a set's rows, or of its guide's, with the groups filled in. */
 static gpumc_rows_data gpumc__set_data(const gpumc_hier *h, const gpumc__hier_set *s, int guide)
 {
     gpumc_rows_data data = guide ? *s->given->guide : s->given->data;
@@ -11889,7 +11888,7 @@ static gpumc_rows *gpumc__set_rows(gpumc_hier *h, const gpumc__hier_set *s, int 
     return rows;
 }
 
-/* Row objects, and room for what populations and sets need; returns 0 on failure. */
+/* Makes the row objects, and finds the scratch that populations and sets need; returns 0 on failure. */
 static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
 {
     for (gpumc__hier_block *b = h->blocks; b < h->blocks + h->model.n_params; b++) {
@@ -11909,14 +11908,14 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
     return 1;
 }
 
-/* Least work of a set for the GPU, and of all such sets: a call takes some 15 us, a core as long for 30,000
-   rows of the cheapest kind, of two parameters. */
+/* Least work of a set for the GPU, and of all such sets together: a call takes some 15 us, in which a core
+   evaluates 30,000 rows of the cheapest kind, of two parameters. */
 enum { GPUMC__HOT_SET = 6000, GPUMC__HOT_ALL = 60000, GPUMC__HOT_SLOTS = 8 };
-/* What of it the GPU could take. */
+/* The work of a set, or 0 where that is not for the GPU. */
 static size_t gpumc__set_hot_work(const gpumc__hier_set *s)
 { return s->gathered || gpumc__set_work(s) < GPUMC__HOT_SET ? 0 : gpumc__set_work(s); }
 
-/* Which sets are for the GPU; returns how many. */
+/* Chooses the sets for the GPU; returns how many. */
 static size_t gpumc__hier_choose(gpumc_hier *h)
 {
     const gpumc_place place = h->data->place;
@@ -11930,8 +11929,8 @@ static size_t gpumc__hier_choose(gpumc_hier *h)
     return n;
 }
 
-/* What of the sets, or of their guides, is for the GPU: an object each for this slot, of data that are there
-   once, and all of them as one; 0 where that cannot be had. */
+/* Makes a GPU object for this slot of every set, or its guide, that is for the GPU, on data that all slots
+   have in common, and joins them in one; returns 0 where that fails. */
 static int gpumc__slot_upload(gpumc_hier *h, gpumc__hier_slot *slot, int guided, gpumc_error *error)
 {
     const gpumc__device *gpu = gpumc__cuda_device();
@@ -11980,7 +11979,7 @@ static int gpumc__hier_upload(gpumc_hier *h, gpumc_error *error)
     return all;
 }
 
-/* The GPU has all the sets that are for it, or none; returns 0 where it must have them and cannot. */
+/* Puts all chosen sets on the GPU, or none; returns 0 where the description demands it and it fails. */
 static int gpumc__hier_heat(gpumc_hier *h, gpumc_error *error)
 {
     gpumc_error why = { GPUMC_OK, "" };
@@ -12018,8 +12017,8 @@ static void gpumc__hier_slots(gpumc_hier *h)
 /* ---- start values ------------------------------------------------------------------------------ */
 enum { GPUMC__STARTS = 8, GPUMC__CLIMBS = 4 };
 
-/* Another place to climb from, lest all begin in one mode and know of no second: what has no population lies
-   around the origin, nearer where the density is 0 there, every other place opposite to the one before. */
+/* Another start of a climb, lest all find one mode: coordinates of blocks without a population are moved from
+   the origin by up to 1, less if the density there is 0; even numbers mirror the start before. */
 static void gpumc__hier_depart(gpumc__climb *c, const double *origin, uint32_t number)
 {
     const gpumc_layout *l = c->layout;
@@ -12043,8 +12042,8 @@ static void gpumc__hier_climb_part(size_t k, int member GPUMC__UNUSED, void *cli
     gpumc__climb_up(c);
 }
 
-/* Each start is a draw of one climb's approximation. A climb so much lower than the highest that what it
-   found has next to no mass goes on once more; if it remains so, its starts are the highest one's. */
+/* Each start is a draw from one climb's normal approximation. A climb whose bound is so far below the highest
+   that it has next to no mass goes on once more; if that does not help, its starts are the best climb's. */
 static void gpumc__hier_draw_starts(gpumc_hier *h, gpumc__climb *climbs, double *starts)
 {
     gpumc__climb *best = climbs;
@@ -12068,7 +12067,7 @@ static void gpumc__hier_draw_starts(gpumc_hier *h, gpumc__climb *climbs, double 
     }
 }
 
-/* From the start point there is, which remains where the density is not finite, and from around it. */
+/* Climbs from the start point and from around it; where no density is finite, the start point stays. */
 static void gpumc__hier_climbs(gpumc_hier *h, gpumc_layout *l, double *starts, double *memory, size_t stride)
 {
     gpumc__climb climbs[GPUMC__CLIMBS];
@@ -12103,7 +12102,7 @@ static void gpumc__hier_climb(gpumc_hier *h)
     gpumc__release(&h->data->allocator, memory);
 }
 
-/* The k-th draw from the priors, with the init that blocks have; 0 where they cannot be drawn from. */
+/* Draw k from the priors, with the init of blocks that have one; 0 where a prior cannot be drawn from. */
 static int gpumc__hier_redraw(const gpumc_hier *h, uint32_t k, double *y)
 {
     gpumc_rng rng = gpumc_rng_at(0, 0, k, 0);
@@ -12117,7 +12116,7 @@ static int gpumc__hier_redraw(const gpumc_hier *h, uint32_t k, double *y)
     return 1;
 }
 
-/* Elements of rows without a finite log likelihood at y become a draw's, real ones `times` as far from x. */
+/* Moves elements of rows whose log likelihood is not finite: to draw or, if real, to x + times (draw - x). */
 static void gpumc__hier_amend(gpumc_hier *h, const double *x, const double *draw, double times, double *y)
 {
     for (const gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows; s++) {
@@ -12138,8 +12137,8 @@ static void gpumc__hier_amend(gpumc_hier *h, const double *x, const double *draw
     }
 }
 
-/* Where the density is 0 at x, draws from the priors until it is not, if they can be drawn from: of all, then
-   of those values at x that single rows are at fault with, as where every subject has a bound of its own. */
+/* Where the density is 0 at x, tries draws from the priors, if they have any: 200 of all values, then 200
+   only of those whose rows have no finite log likelihood, as where every subject has a bound of its own. */
 static void gpumc__hier_find(gpumc_hier *h, double *x)
 {
     double *y = (double *)gpumc__hier_new(h, h->n_natural, 2 * sizeof(double));
@@ -12155,7 +12154,7 @@ static void gpumc__hier_find(gpumc_hier *h, double *x)
     }
 }
 
-/* The median of a prior; 1 above the bound where that says nothing: of gamma(0.001, 0.001) it is 1e-301. */
+/* The median of a prior; lower bound + 1 where that says nothing: gamma(0.001, 0.001) has it at 1e-301. */
 static double gpumc__prior_start(const gpumc_param *p, const gpumc__prior *prior, const gpumc__range *range)
 {
     const double base = p->kind == GPUMC_POSITIVE ? 0 : p->kind == GPUMC_LOWER ? p->lower : GPUMC_NAN;
@@ -12164,8 +12163,8 @@ static double gpumc__prior_start(const gpumc_param *p, const gpumc__prior *prior
     return high > 1e6 * low ? base + 1 : gpumc__prior_quantile(prior, range, 0.5);
 }
 
-/* Start values where none are given: medians of priors, and of populations as far as what they depend on has
-   a start; with rows, from there on those above. */
+/* Start values where none are given: medians of priors, and of populations if what these depend on has a
+   start; with rows, climbs begin there, or at a draw of finite density, and replace these. */
 static void gpumc__hier_start(gpumc_hier *h)
 {
     double *x = (double *)gpumc__hier_new(h, h->n_natural, sizeof(double));
