@@ -10510,7 +10510,7 @@ GPUMC_API void gpumc_hot_release(gpumc_hot *hot) { if (hot) hot->release(hot); }
 /* ---- priors: a function a family, with a number that says what is wanted ------------------------- */
 enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };    /* beside GPUMC__LOWER and GPUMC__UPPER: log cdfs */
 typedef double gpumc__prior_fn(int what, double y, const double *a, double *dy);
-/* Log density of a block and of what names it. In the law: programs that do not name that leave it out. */
+/* Log density of a block and of what names it. A member of the law, so that programs without that omit it. */
 struct gpumc__hier_point;
 struct gpumc__hier_block;
 typedef double gpumc__whole_fn(const struct gpumc__hier_point *e, const struct gpumc__hier_block *b);
@@ -10704,8 +10704,7 @@ enum { GPUMC__MOST_KIN = 16 };
 
 /* With r = (theta - mu) / tau of K populations, w = L^-1 r and a = L'^-1 w, the K numbers of a group have
        log p = -|w|^2 / 2 - sum log(tau L_kk),   gradient -a by r, and a w' - diag(1 / L_kk) by L.
-   p and grad are those of K populations one after the other. Lanes beyond the last group must have tau 1, and
-   gradients 0 by mu and tau. */
+   p and grad: K populations in turn. Lanes beyond the last group have tau 1, gradients 0 by mu and tau. */
 GPUMC_FN double gpumc__correlated_sums(const double *GPUMC__RESTRICT L, size_t K, size_t n,
                                        const double *const *p, double *const *grad,
                                        double *GPUMC__RESTRICT dL)
@@ -11527,7 +11526,7 @@ static size_t *gpumc__unlike(size_t *places, size_t n, size_t *common)
 }
 
 /* Finds locations and scales, and how a normal block is evaluated: by gpumc__spread if these are all alike,
-   by element (step > 0), or, in series or where scales change often, as rows: logarithms in vectors. */
+   by element (step > 0), or, in series or where scales change often, as rows, which vectorise logarithms. */
 static gpumc_status gpumc__hier_places(gpumc_hier *h, size_t i)
 {
     gpumc__hier_block *b = &h->blocks[i];
@@ -11911,7 +11910,7 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
 /* Least work of a set for the GPU, and of all such sets together: a call takes some 15 us, in which a core
    evaluates 30,000 rows of the cheapest kind, of two parameters. */
 enum { GPUMC__HOT_SET = 6000, GPUMC__HOT_ALL = 60000, GPUMC__HOT_SLOTS = 8 };
-/* The work of a set, or 0 where that is not for the GPU. */
+/* The work of a set, or 0 where that is too little for the GPU or the set has several indices. */
 static size_t gpumc__set_hot_work(const gpumc__hier_set *s)
 { return s->gathered || gpumc__set_work(s) < GPUMC__HOT_SET ? 0 : gpumc__set_work(s); }
 
@@ -12017,8 +12016,8 @@ static void gpumc__hier_slots(gpumc_hier *h)
 /* ---- start values ------------------------------------------------------------------------------ */
 enum { GPUMC__STARTS = 8, GPUMC__CLIMBS = 4 };
 
-/* Another start of a climb, lest all find one mode: coordinates of blocks without a population are moved from
-   the origin by up to 1, less if the density there is 0; even numbers mirror the start before. */
+/* Another start of a climb, lest all find one mode: coordinates of blocks without population or init are
+   moved from the origin by up to 1, less if the density there is 0; even numbers mirror the start before. */
 static void gpumc__hier_depart(gpumc__climb *c, const double *origin, uint32_t number)
 {
     const gpumc_layout *l = c->layout;
@@ -12137,8 +12136,8 @@ static void gpumc__hier_amend(gpumc_hier *h, const double *x, const double *draw
     }
 }
 
-/* Where the density is 0 at x, tries draws from the priors, if they have any: 200 of all values, then 200
-   only of those whose rows have no finite log likelihood, as where every subject has a bound of its own. */
+/* Where the density is 0 at x, tries draws from the priors, if possible: 200 of all values, then 200 of those
+   alone at x whose rows have no finite log likelihood, as where every subject has a bound of its own. */
 static void gpumc__hier_find(gpumc_hier *h, double *x)
 {
     double *y = (double *)gpumc__hier_new(h, h->n_natural, 2 * sizeof(double));
@@ -12154,7 +12153,8 @@ static void gpumc__hier_find(gpumc_hier *h, double *x)
     }
 }
 
-/* The median of a prior; lower bound + 1 where that says nothing: gamma(0.001, 0.001) has it at 1e-301. */
+/* The median of a prior; lower bound + 1 if quartiles differ 1e6-fold: that of gamma(.001, .001) is
+   1e-301. */
 static double gpumc__prior_start(const gpumc_param *p, const gpumc__prior *prior, const gpumc__range *range)
 {
     const double base = p->kind == GPUMC_POSITIVE ? 0 : p->kind == GPUMC_LOWER ? p->lower : GPUMC_NAN;
