@@ -9704,7 +9704,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
 enum {
     GPUMC__GLM_LANES = 8,
     GPUMC__GLM_GROUP = 32,                   /* rows: four blocks; tiles hold whole groups */
-    GPUMC__GLM_MOST = 512,                   /* most rows of a tile; bounded by gpumc__sum_log1p */
+    GPUMC__GLM_MOST = 512,                   /* most rows of a tile: one logarithm of gpumc__sum_log1p */
     GPUMC__GLM_TILE_BYTES = 16384,           /* bytes of X a tile, as doubles */
     GPUMC__GLM_AHEAD = 3,                    /* how often each line is prefetched, a tile apart */
     GPUMC__GLM_CACHED = 1 << 20,             /* bytes of X that second-level caches keep: no prefetch */
@@ -9776,9 +9776,9 @@ GPUMC__GLM_ROW(student_t)
 
 /* ---- loops, one copy an instruction set ------------------------------------------------------------
    Before every 32 products a point they prefetch the lines at next and next + step, and those one and two
-   tiles after, then add 2 step to next. A smaller step spreads the same lines over more work, one at a time
-   from half a line down; step 0: none. Each line is requested several times because processors drop what they
-   have no room for: with GPUMC__GLM_AHEAD 1 a gradient of bench/glm at one point takes a third longer. */
+   GPUMC__GLM_TILE_BYTES after; then next += 2 step. A smaller step spreads the same lines over more work, one
+   at a time from half a line down; step 0: none. Lines are requested that often because processors drop some
+   for lack of room: with GPUMC__GLM_AHEAD 1 a gradient of bench/glm at one point takes a third longer. */
 GPUMC__LOOP_INLINE void gpumc__glm_fetch(const char *next, size_t step)
 {
     if (step == 0) return;
@@ -10820,7 +10820,7 @@ typedef struct gpumc__hier_kin {             /* correlated populations, in the o
     size_t n_blocks;
 } gpumc__hier_kin;
 
-/* Where a parameter of row i comes from: element index[i] of a block, or, without an index, one element. */
+/* Where a parameter of row i comes from: element index[i] of a block, or, without index, always `element`. */
 typedef struct gpumc__hier_source {
     size_t block, element;
     const size_t *index;
@@ -12153,8 +12153,7 @@ static void gpumc__hier_find(gpumc_hier *h, double *x)
     }
 }
 
-/* The median of a prior; lower bound + 1 if quartiles differ 1e6-fold: that of gamma(.001, .001) is
-   1e-301. */
+/* Median of a prior; lower bound + 1 if quartiles differ 1e6-fold: that of gamma(.001, .001) is 1e-301. */
 static double gpumc__prior_start(const gpumc_param *p, const gpumc__prior *prior, const gpumc__range *range)
 {
     const double base = p->kind == GPUMC_POSITIVE ? 0 : p->kind == GPUMC_LOWER ? p->lower : GPUMC_NAN;
