@@ -9242,7 +9242,7 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
 }
 
 /* ---- layout ------------------------------------------------------------------------------------ */
-/* Rows of positive weight, group by group, and groups from large to small: one allocation, at order. */
+/* Rows of positive weight, by group (start, size, sorted); groups by size (order); memory begins at order. */
 typedef struct gpumc__rows_plan {
     uint64_t *order;
     size_t *start, n_used;
@@ -9353,7 +9353,7 @@ static void gpumc__add_blocks(gpumc_rows *r, const gpumc_rows_data *d, const gpu
 /* Most blocks of a chunk (all segments, or all slices): their parameters and sums take 16 kB at most. */
 static size_t gpumc__slices_of_chunk(const gpumc_row_kind *kind)
 { return gpumc__smaller(gpumc__larger(64 / (kind->n_group + 1), 1), GPUMC__CHUNK_SLICES); }
-/* Whether the lanes of block b are the groups group, group + 1 and so on, one a lane. */
+/* Whether the lanes of block b are consecutive groups, from `group` on. */
 static int gpumc__is_in_row(const gpumc_rows *r, size_t b, size_t group)
 {
     size_t l = 0;
@@ -9528,7 +9528,7 @@ static void gpumc__row_args_of(const gpumc_rows *r, size_t first, size_t n, size
     }
 }
 
-/* Where gradients by group parameter k of a chunk's lanes wait, in rows that take elements. */
+/* Where a chunk's lanes keep gradients by group parameter k for gpumc__rows_total, if elements are taken. */
 static double *gpumc__taken_sums(const gpumc_rows *r, const gpumc__chunk *chunk, size_t k, double *places)
 {
     const size_t before = chunk->slice * r->kind.n_group + k * chunk->n_slices;
@@ -9920,7 +9920,7 @@ static void gpumc__glm_parameters(const gpumc_glm *g, const gpumc_glm_point *at,
 /* Where the columns of rows from first on are stored. */
 static const char *gpumc__glm_at(const gpumc_glm *g, size_t first)
 { return g->x + first * g->data.n_columns * g->each; }
-/* The same in double: widened, with the three columns beyond the end that may be read. */
+/* The same as doubles: floats are widened, with the three columns beyond the end that may be read. */
 static const double *gpumc__glm_columns(const gpumc_glm *g, size_t first, size_t filled, double *wide)
 {
     const void *x = gpumc__glm_at(g, first);
@@ -10349,7 +10349,7 @@ typedef struct gpumc__cpu_hot {
     gpumc_hot hot;
     gpumc_rows *rows;
     gpumc_glm *glm;
-    size_t n_pointers;                    /* of a point: one a parameter of rows, or a factor */
+    size_t n_pointers;                    /* of a point: one for each parameter of rows, or factor */
     gpumc_team *team;
     void *memory;
     double *work, **grad;
@@ -10457,7 +10457,7 @@ static gpumc_hot *gpumc__cpu_open(const gpumc_rows_data *rows, const gpumc_glm_d
     return NULL;
 }
 
-/* Opens the data on the GPU, or else on the CPU, with the reason. */
+/* Opens the data on the GPU, or else on the CPU, with the reason why not on the GPU. */
 static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_data *glm, size_t max_points,
                                   gpumc_place place, gpumc_error *error)
 {
@@ -10467,7 +10467,7 @@ static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_d
     gpumc_device_info info;
     gpumc_hot *hot = NULL;
     if (!bytes) return NULL;
-    for (size_t i = 0; glm && i < glm->n_rows && place != GPUMC_ON_CPU; i++)  /* gpumc_glm_init does there */
+    for (size_t i = 0; glm && i < glm->n_rows && place != GPUMC_ON_CPU; i++)  /* CPU: gpumc_glm_init checks */
         if (gpumc__glm_check_row(glm, i, error) != GPUMC_OK) return NULL;
     if (!max_points || !((int)place >= 0 && place <= GPUMC_ON_GPU)) {
         GPUMC__BAD_ARGUMENT(error, "gpumc_hot_%s: max_points is %.0f, place %d; they must be at least 1, and "
@@ -10510,7 +10510,7 @@ GPUMC_API void gpumc_hot_release(gpumc_hot *hot) { if (hot) hot->release(hot); }
 /* ---- priors: a function a family, with a number that says what is wanted ------------------------- */
 enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };    /* beside GPUMC__LOWER and GPUMC__UPPER: log cdfs */
 typedef double gpumc__prior_fn(int what, double y, const double *a, double *dy);
-/* Log density of a block and of what names it. A member of the law, so that programs without that omit it. */
+/* Log density of a block and of what names it; reached by the law: programs without that omit the code. */
 struct gpumc__hier_point;
 struct gpumc__hier_block;
 typedef double gpumc__whole_fn(const struct gpumc__hier_point *e, const struct gpumc__hier_block *b);
@@ -10521,7 +10521,7 @@ typedef struct gpumc__prior_law {
 } gpumc__prior_law;
 typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc__prior;
 
-/* A law under its public name, gpumc_prior_FAMILY or gpumc_population_FAMILY. */
+/* Defines the public function that returns a law: gpumc_prior_FAMILY or gpumc_population_FAMILY. */
 #define GPUMC__LAW(of, family, ...) \
     GPUMC_API const gpumc__##of##_law *gpumc_##of##_##family(void) \
     { \
@@ -10803,7 +10803,7 @@ typedef struct gpumc__hier_block {
     size_t at, size, values;                 /* in x; in scratch: values, then slopes, gradient; or NONE */
     gpumc__prior *priors;                    /* of each element; none with a population */
     size_t n_priors;                         /* 1: the same for all */
-    size_t location, scale;                  /* places in x; GPUMC__NONE: 0 and 1 */
+    size_t location, scale;                  /* indices in x; GPUMC__NONE: location 0, scale 1 */
     size_t *locations, *scales;              /* of each element, where these differ */
     size_t *phi, *means;                     /* of each element of a series, as in >>centring; or NULL */
     size_t coefficients, shape, n_shape;
@@ -11105,7 +11105,7 @@ static void gpumc__set_point(const gpumc__hier_point *e, const gpumc__hier_set *
     }
 }
 
-/* Rows (cells: nodes of rows) times the parameters that each takes. */
+/* The work of a set: its rows (of cells: rows times nodes) times the parameters that each takes. */
 static size_t gpumc__set_work(const gpumc__hier_set *s)
 {
     const gpumc_rows_data *d = &s->given->data;
@@ -11517,7 +11517,7 @@ static size_t gpumc__hier_at(const gpumc_hier *h, size_t i, const char *name, co
     return b->at + (index ? index[e] : b->size == h->blocks[i].size ? e : 0);
 }
 
-/* Returns the list of places, or NULL where all are the same, which *common then says. */
+/* Returns the places, or NULL where all are the same; *common gets the first. */
 static size_t *gpumc__unlike(size_t *places, size_t n, size_t *common)
 {
     *common = places[0];
@@ -12136,8 +12136,8 @@ static void gpumc__hier_amend(gpumc_hier *h, const double *x, const double *draw
     }
 }
 
-/* Where the density is 0 at x, tries draws from the priors, if possible: 200 of all values, then 200 of those
-   alone at x whose rows have no finite log likelihood, as where every subject has a bound of its own. */
+/* Where the density is 0 at x, tries prior draws, if there can be any: 200 of all values, then 200 that move
+   x only in elements whose rows have no finite log likelihood, as where every subject has its own bound. */
 static void gpumc__hier_find(gpumc_hier *h, double *x)
 {
     double *y = (double *)gpumc__hier_new(h, h->n_natural, 2 * sizeof(double));
