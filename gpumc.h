@@ -17215,25 +17215,25 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
 }
 
 /* ======================================================================================= >>output
-   Numbers look the same in every locale, a reader believes nothing it is given, a writer leaves a complete
-   file or none. Read first: gpumc__scan_literal, through which every number comes in; gpumc__json_value, the
-   one loop that knows nested arrays; gpumc__write_file, through which every file goes out. */
+   Numbers are read and written alike in every locale; readers check all of their input; a writer leaves a
+   complete file or none. Read first: gpumc__scan_literal, which scans every number that is read;
+   gpumc__json_value, the one loop over nested arrays; gpumc__write_file, which writes every file. */
 
 /* ---- numbers as text --------------------------------------------------------------------------- */
-/* What a text turns out to be. An integer is written as one and, as a double, exact. */
+/* What a text parses as. GPUMC__INTEGER: written without point and exponent, and exact as a double. */
 enum { GPUMC__NO_NUMBER = 0, GPUMC__REAL, GPUMC__INTEGER };
 
 enum { GPUMC__KEPT = 800 };
 
-/* A decimal number: digits as a whole number * 10^exponent. A point half way between two doubles has at most
-   767 digits, so of those not kept it only matters whether they are zero; else the last one kept is not. */
+/* A decimal number: its digits, as a whole number, times 10^exponent. A point half way between two doubles
+   has at most 767 digits, so it only matters whether all those not kept are 0: if not, the last is made odd. */
 typedef struct gpumc__literal {
     const char *start, *end;             /* its first digit or point; one past its last character */
     size_t before, has_point, after, n;  /* digits on either side of the point; digits kept */
-    uint64_t leading;                    /* the first 19 of these, all that surely fit */
+    uint64_t leading;                    /* the first 19 of these, as many as always fit, as a number */
     int64_t exponent;
     int negative, is_integer;            /* is_integer: written without point and exponent */
-    char digits[GPUMC__KEPT + 32];       /* from the first that is not 0 */
+    char digits[GPUMC__KEPT + 32];       /* those kept, from the first that is not 0 */
 } gpumc__literal;
 
 static const char *gpumc__scan_digits(gpumc__literal *d, const char *at, const char *end)
@@ -17249,8 +17249,8 @@ static const char *gpumc__scan_digits(gpumc__literal *d, const char *at, const c
     return at;
 }
 
-/* The longest number that text begins with: [+-] digits [. digits] [e [+-] digits], with a digit somewhere
-   before the e. Returns 0 when there is none. The exponent stops growing far beyond what matters. */
+/* Scans the longest number that the text begins with: [+-] digits [. digits] [e [+-] digits], with a digit
+   somewhere before the e. Returns 0 when there is none. The exponent saturates far beyond what matters. */
 static int gpumc__scan_literal(gpumc__literal *d, const char *at, const char *end)
 {
     int64_t power = 0;
@@ -17276,9 +17276,9 @@ static int gpumc__scan_literal(gpumc__literal *d, const char *at, const char *en
     return d->before + d->after > 0;
 }
 
-/* Correctly rounded; too large for a double is no number. A whole number up to 2^53 and a power of ten up to
-   10^22 are doubles, so that their product or quotient is rounded once (Clinger 1990). Others go to strtod,
-   as a whole number with an exponent: without a radix there is no locale. */
+/* The value, correctly rounded; one too large for a double is no number. A whole number up to 2^53 and a
+   power of ten up to 10^22 are exact doubles, so that their product or quotient is rounded once (Clinger
+   1990). Others go to strtod as a whole number with an exponent: without a radix, no locale matters. */
 static int gpumc__literal_value(gpumc__literal *d, double *value)
 {
     static const double powers[23] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
@@ -17306,7 +17306,7 @@ static int gpumc__scan_word(const char *text, size_t length, double *value)
     return GPUMC__REAL;
 }
 
-/* The number that the whole of text is; with GPUMC__NO_NUMBER infinity where it was too large, else 0. */
+/* Parses the whole text as one number; with GPUMC__NO_NUMBER returns an infinity if too large, else 0. */
 static double gpumc__parse_number(const char *text, size_t length, int *kind)
 {
     gpumc__literal d;
@@ -17329,7 +17329,7 @@ GPUMC_API size_t gpumc_format_number(double value, char *text)
 }
 
 /* ---- what the readers share -------------------------------------------------------------------- */
-/* Limits of the readers; a program may set its own before the implementation. */
+/* Limits of the readers; a program may define its own before the implementation. */
 #ifndef GPUMC_MAX_JSON_DEPTH
 #define GPUMC_MAX_JSON_DEPTH 16
 #endif
@@ -17339,23 +17339,23 @@ GPUMC_API size_t gpumc_format_number(double value, char *text)
 
 typedef struct gpumc__buffer { void *items; size_t n, room; } gpumc__buffer;
 
-/* The parts of a reader return 0 on failure. */
+/* The state of a reader; the functions that make it up return 0 on failure. */
 typedef struct gpumc__reader {
     const char *text, *at, *end;
     const char *path;                    /* for messages; NULL: read from memory */
     gpumc_csv_options csv;
     gpumc_data *data;
     gpumc__buffer variables;             /* those of data */
-    gpumc__buffer values;                /* of the variable at work (JSON), of all rows (CSV) */
-    const char *field;                   /* of CSV, without blanks and quotes around it */
+    gpumc__buffer values;                /* of the current variable (JSON), of all rows (CSV) */
+    const char *field;                   /* the current one of CSV, without the blanks and quotes around it */
     size_t field_length;
     const char *subject;                 /* the variable to be named in messages, or NULL */
-    int takes_texts;                     /* a text where a number should be is NaN, not an error */
-    gpumc_status failure;                /* what a 0 means: no memory, unless gpumc__malformed was called */
+    int takes_texts;                     /* a string in place of a number is NaN, not an error */
+    gpumc_status failure;                /* the cause of a 0: no memory, unless gpumc__malformed was called */
     gpumc_error *error;
 } gpumc__reader;
 
-/* Records what is wrong at a place of the text: file, line, column in characters, variable. Returns 0. */
+/* Reports an error at a position of the text, by file, line, column in characters and variable. Returns 0. */
 static GPUMC__PRINTF(3, 4) int gpumc__malformed(gpumc__reader *r, const char *at, const char *format, ...)
 {
     char what[120];
@@ -17375,7 +17375,7 @@ static GPUMC__PRINTF(3, 4) int gpumc__malformed(gpumc__reader *r, const char *at
     return 0;
 }
 
-/* Makes room for at least so many more items, and half as many again as there are; 0 when that is refused. */
+/* Makes room for at least `more` further items. Growth adds half of the present number. 0 without memory. */
 static int gpumc__reserve(const gpumc_allocator *allocator, gpumc__buffer *b, size_t more, size_t each,
                           gpumc_error *error)
 {
@@ -17399,7 +17399,7 @@ static int gpumc__push_value(gpumc__reader *r, double value)
     return 1;
 }
 
-/* The next code point of UTF-8 (RFC 3629, section 4), behind which text is moved; 0 where there is none. */
+/* Decodes the next code point of UTF-8 (RFC 3629, section 4) and moves text past it; 0 if it is invalid. */
 static uint32_t gpumc__code_point(const char **text)
 {
     static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
@@ -17415,14 +17415,14 @@ static uint32_t gpumc__code_point(const char **text)
     return c < least[more] || c > 0x10ffff || c >> 11 == 0x1b ? 0 : c;    /* 0x1b: surrogates, as in UTF-16 */
 }
 
-/* Without control characters. */
+/* Valid UTF-8 without control characters. */
 static int gpumc__is_utf8(const char *text)
 {
     while (*text) if (gpumc__code_point(&text) < 32) return 0;
     return 1;
 }
 
-/* Adds a variable, still empty. A pair of quotes in its name stands for one, as in CSV; JSON has none. */
+/* Adds a variable, still empty. A doubled quote in its name stands for one, as in CSV; JSON's have none. */
 static int gpumc__add_variable(gpumc__reader *r, const char *at, const char *name, size_t length)
 {
     gpumc_data *data = r->data;
@@ -17449,7 +17449,7 @@ static int gpumc__add_variable(gpumc__reader *r, const char *at, const char *nam
     return 1;
 }
 
-/* Gives a variable its shape and every stride-th of the values read. One block holds both. */
+/* Gives a variable its shape and, from `first` on, every stride-th of the values read, in one allocation. */
 static int gpumc__fill_variable(const gpumc__reader *r, gpumc_variable *v, const size_t *dims, size_t n_dims,
                                 size_t n_values, size_t first, size_t stride)
 {
@@ -17465,7 +17465,7 @@ static int gpumc__fill_variable(const gpumc__reader *r, gpumc_variable *v, const
     return 1;
 }
 
-/* Runs a reader on a text, behind its byte-order mark. Of what data held only the allocator is looked at. */
+/* Runs a parser on a text, past its byte-order mark if any. Of data only the allocator counts on entry. */
 static gpumc_status gpumc__read_text(const char *text, size_t length, const char *path, gpumc_data *data,
                                      const gpumc_csv_options *csv, int (*parse)(gpumc__reader *r),
                                      gpumc_error *error)
@@ -17511,7 +17511,7 @@ static int gpumc__json_name(gpumc__reader *r)
     return gpumc__add_variable(r, start, start + 1, (size_t)(end - start - 1));
 }
 
-/* NaN, Infinity or -Infinity, or any spelling of these in quotes. */
+/* NaN, Infinity or -Infinity, or in quotes any spelling of these; with takes_texts any string, as NaN. */
 static int gpumc__json_word(gpumc__reader *r, double *value)
 {
     static const char *const words[] = { "NaN", "Infinity", "-Infinity" };
@@ -17542,8 +17542,8 @@ static int gpumc__json_number(gpumc__reader *r, double *value, int *kind)
     return *kind || gpumc__malformed(r, start, "a number too large for a double");
 }
 
-/* A number or a nested array: each round opens arrays, reads a number, and closes all that ends behind it.
-   count[d] and dims[d]: elements so far of the array within d brackets, and of its earlier siblings. */
+/* Reads a number or a nested array: each round opens arrays, reads a number, closes arrays that end there.
+   At depth d the open array has count[d] elements so far, its completed siblings dims[d] (SIZE_MAX: none). */
 static int gpumc__json_value(gpumc__reader *r, gpumc_variable *v)
 {
     size_t count[GPUMC_MAX_JSON_DEPTH + 1], dims[GPUMC_MAX_JSON_DEPTH + 1], depth = 0, n_dims = 0;
@@ -17602,11 +17602,11 @@ GPUMC_API gpumc_status gpumc_parse_json(const char *text, size_t length, gpumc_d
 /* ---- CSV --------------------------------------------------------------------------------------- */
 static int gpumc__csv_line_ends(const gpumc__reader *r) { return r->at == r->end || *r->at == '\n'; }
 
-/* Blanks around a field do not count, unless they separate fields; nor does the return before a new line. */
+/* Blanks around a field are dropped, unless they are the delimiter; so is the return before a new line. */
 static int gpumc__csv_is_blank(const gpumc__reader *r, char c)
 { return (c == ' ' || c == '\t' || c == '\r') && c != r->csv.delimiter; }
 
-/* Leaves the content of a field in r->field, and r->at where it ends. */
+/* Scans one field: r->field is then its content, and r->at where it ends. */
 static int gpumc__csv_field(gpumc__reader *r)
 {
     int quoted = 0;
@@ -17622,7 +17622,7 @@ static int gpumc__csv_field(gpumc__reader *r)
     return 1;
 }
 
-/* Makes a variable of a field of the first line. Without a name it is called by its place. */
+/* Adds the variable of a field of the first line. Without a name it is called V and its number, from 1. */
 static int gpumc__csv_name(gpumc__reader *r, const char *start)
 {
     char place[32];
@@ -17647,7 +17647,7 @@ static int gpumc__csv_value(gpumc__reader *r, const char *start, gpumc_variable 
     return gpumc__push_value(r, value);
 }
 
-/* The first line makes the variables, the others fill them. */
+/* The first line defines the variables, the others hold a value of each; without header it is read twice. */
 static int gpumc__csv_line(gpumc__reader *r)
 {
     const size_t n = r->data->n_variables;
@@ -17681,7 +17681,7 @@ static int gpumc__csv_skip_line(gpumc__reader *r, const char **empty)
 
 static int gpumc__csv_table(gpumc__reader *r)
 {
-    const char *empty = NULL;            /* the first empty line: only more of them may follow */
+    const char *empty = NULL;            /* the first empty line: no line of data may follow it */
     if (!r->csv.delimiter) r->csv.delimiter = ',';
     if (strchr("0123456789+-.eE\"#\r\n", r->csv.delimiter))
         return gpumc__malformed(r, r->at, "character %d cannot separate fields", r->csv.delimiter);
@@ -17778,12 +17778,12 @@ GPUMC_API void gpumc_data_free(gpumc_data *data)
 }
 
 /* ---- files that are complete or not there ------------------------------------------------------ */
-/* After the first failure, whose errno `failed` is, nothing more is written. part: which file, of several. */
+/* `failed` is errno of the first failure, after which nothing is written. part: which of several files. */
 typedef struct gpumc__writer { FILE *file; int failed; size_t part; } gpumc__writer;
 
 static int gpumc__reason(int failed) { return !failed ? 0 : errno ? errno : -1; }
 
-/* Never with %g and its kin, whose radix the locale decides. */
+/* For formats that print no radix, which depends on the locale: never %g and the like. */
 static GPUMC__PRINTF(2, 3) void gpumc__put(gpumc__writer *w, const char *format, ...)
 {
     va_list arguments;
@@ -17801,7 +17801,7 @@ static void gpumc__put_number(gpumc__writer *w, const char *before, double value
 
 typedef void (*gpumc__contents)(gpumc__writer *w, const void *of);
 
-/* Writes a file, or with mode "ab" more of it; a complete one has reached the disk. */
+/* Writes a file, or with mode "ab" appends to it. If it is complete by that, it is on the disk on return. */
 static gpumc_status gpumc__write_file(const char *path, const char *mode, int complete, const void *of,
                                       size_t part, gpumc__contents contents, gpumc_error *error)
 {
@@ -17815,7 +17815,7 @@ static gpumc_status gpumc__write_file(const char *path, const char *mode, int co
     return gpumc__file_failed(error, path, "written");
 }
 
-/* Name of the only file, or of that of a chain, and behind it that of the incomplete one. */
+/* Puts the name of the file (per_chain: of this chain's file) at name, its temporary name at name + room. */
 static void gpumc__file_names(const gpumc_fit *fit, const char *base, int per_chain, size_t chain,
                               char *name, size_t room)
 {
@@ -17846,8 +17846,8 @@ static void gpumc__metric_contents(gpumc__writer *w, const void *of)
     gpumc__put(w, dense ? "]]}\n" : "]}\n");
 }
 
-/* The file base, or base_1.csv and so on for every chain: first all under temporary names, then, once all are
-   complete, under their own; after a failure none is left. A metric needs no draws. */
+/* Writes the file base, or per_chain base_1.csv and so on: first all of them under temporary names, then,
+   once all are complete, renames them; after a failure none is left. A metric needs no draws. */
 static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, int per_chain,
                                        gpumc__contents contents, gpumc_error *error)
 {
@@ -17859,7 +17859,7 @@ static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, i
     if (!name) return gpumc__fail_memory(error, gpumc__size_mul(room, 2));
     char *temporary = name + room;
     gpumc_status status = GPUMC_OK;
-    size_t done = 0, begun = 0;          /* written, then renamed; begun: temporary files */
+    size_t done = 0, begun = 0;          /* files written, then those renamed; temporary files opened */
     for (; status == GPUMC_OK && done < 2 * n; done += status == GPUMC_OK) {
         gpumc__file_names(fit, base, per_chain, done % n, name, room);
         if (!gpumc__is_replaceable(name))
@@ -17898,12 +17898,12 @@ GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char 
 { return gpumc__write_files(fit, path, 0, gpumc__summary_contents, error); }
 
 /* ---- Stan CSV ----------------------------------------------------------------------------------
-   The dialect of CmdStan 2.36. Readers hold files to details that no specification names: matrices go first
-   index fastest (cmdstanpy ignores the indices in the names), the adaptation block is these lines and no
-   other, integers bear no point, and the elapsed times begin in column 18. */
+   The dialect of CmdStan 2.36. Readers depend on details that no specification states: matrices are written
+   first index fastest (cmdstanpy ignores the indices in the names), the adaptation block has exactly these
+   lines, integers have no point, and the elapsed times begin in column 18. */
 
-/* num_samples counts draws before thinning, as Stan has it. The settings of Stan's step-size adaptation and
-   windows are left out: ours has none of them, and no reader needs them. */
+/* num_samples counts draws before thinning, as in Stan. The settings of Stan's step-size adaptation and
+   windows are left out: gpumc has none of them, and no reader needs them. */
 static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
 {
     const gpumc_sample_options *o = &fit->options;
@@ -17926,7 +17926,7 @@ static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t ch
                (double)o->first_chain_id + (double)chain + 1, (unsigned long long)o->seed);
 }
 
-/* Element of a row-major block at place j, the first index running fastest; w: writes its name, as A.2.1. */
+/* Column of element j of a row-major block, counted first index fastest; w: writes its name, as A.2.1. */
 static size_t gpumc__stan_element(const gpumc_block *b, size_t j, gpumc__writer *w)
 {
     size_t element = 0;
@@ -17971,7 +17971,7 @@ static void gpumc__stan_adaptation(gpumc__writer *w, const gpumc_fit *fit)
     }
 }
 
-/* Of saved warm-up every thin-th row: readers count on ceil(num_warmup / thin) of them. */
+/* Of saved warm-up every thin-th row is written: readers expect ceil(num_warmup / thin) of them. */
 static void gpumc__stan_contents(gpumc__writer *w, const void *of)
 {
     const gpumc_fit *fit = (const gpumc_fit *)of;
@@ -17994,7 +17994,7 @@ static void gpumc__stan_contents(gpumc__writer *w, const void *of)
     gpumc__put(w, " seconds (Total)\n# \n");
 }
 
-/* Values that are not finite are written, but Stan's own reader would take them for 0: error says so. */
+/* Values that are not finite are written, but Stan's own reader takes them for 0: a note in error says so. */
 GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *prefix, gpumc_error *error)
 {
     const gpumc_status status = gpumc__write_files(fit, prefix, 1, gpumc__stan_contents, error);
@@ -18040,14 +18040,14 @@ GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *pa
 static void gpumc__put_bytes(gpumc__writer *w, const void *bytes, size_t n)
 { if (!w->failed) w->failed = gpumc__reason(fwrite(bytes, 1, n, w->file) != n); }
 
-/* Eight bytes, the lowest first on every host; flat, the loop becomes one store. */
+/* Eight bytes, the lowest first on every host; unrolled, the loop compiles to one store. */
 static void gpumc__put_bits(unsigned char *to, uint64_t bits)
 { GPUMC__FLAT for (int i = 0; i < 8; i++) to[i] = (unsigned char)(bits >> 8 * i); }
 
-enum { GPUMC__F8, GPUMC__I8, GPUMC__B1, GPUMC__U4 };       /* numbers in files; U4: labels */
+enum { GPUMC__F8, GPUMC__I8, GPUMC__B1, GPUMC__U4 };       /* types in files; U4: code points of labels */
 
-/* n rows, stride bytes apart, of count values: doubles, or one that is an int32_t or a flag. NULL: zeros.
-   What lies in memory as in files goes out a row at a time, or all at once. */
+/* Writes n rows, stride bytes apart, of count values: doubles, or a single int32_t or flag. NULL: zeros.
+   Doubles on a little-endian host are written a row at a time or, where rows are contiguous, all at once. */
 static void gpumc__put_rows(gpumc__writer *w, int type, const void *rows, size_t stride, size_t n,
                             size_t count)
 {
@@ -18069,7 +18069,7 @@ static void gpumc__put_rows(gpumc__writer *w, int type, const void *rows, size_t
 
 #define GPUMC__FNV_START 0xcbf29ce484222325ULL
 
-/* FNV-1a, a bijection of what came before, so that no single changed byte escapes. NULL has no bytes. */
+/* FNV-1a. Each step is a bijection of the sum, so that any single changed byte shows. NULL has no bytes. */
 static uint64_t gpumc__checksum(uint64_t sum, const void *data, size_t bytes)
 {
     const unsigned char *at = (const unsigned char *)data;
@@ -18079,7 +18079,7 @@ static uint64_t gpumc__checksum(uint64_t sum, const void *data, size_t bytes)
 
 enum { GPUMC__MAX_DIMS = 30 };           /* NumPy takes 32 */
 
-/* The one block that the fit is given; the header fills up lines of 64 bytes. */
+/* Writes the first block of the fit (gpumc_write_npy); the header is padded to a multiple of 64 bytes. */
 static void gpumc__npy_contents(gpumc__writer *w, const void *of)
 {
     const gpumc_fit *fit = (const gpumc_fit *)of;
@@ -18128,7 +18128,7 @@ GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char 
     return gpumc__write_files(fit, path, 0, gpumc__metric_contents, error);
 }
 
-/* Stan's data, but a text where a number should be is NaN. */
+/* JSON as Stan's data, except that a string in place of a number is NaN. */
 static int gpumc__json_with_texts(gpumc__reader *r)
 {
     r->takes_texts = 1;
@@ -18144,7 +18144,7 @@ static const char *gpumc__metric_from(const gpumc_variable *v, gpumc_metric *m)
         const double variance = v->values[dense ? i * n + i : i];
         if (!(variance > 0 && gpumc__is_finite(variance))) return "has a variance that is not positive";
         m->scale[i] = sqrt(variance);
-        for (size_t j = 0; dense && j <= i; j++) {       /* but for the rounding of whoever computed it */
+        for (size_t j = 0; dense && j <= i; j++) {       /* symmetric, to the rounding of its source */
             const double a = v->values[i * n + j], b = v->values[j * n + i], mean = 0.5 * (a + b);
             if (!(fabs(a - b) <= 1e-8 * m->scale[i] * m->scale[j])) return "is not symmetric";
             m->covariance[i * n + j] = m->covariance[j * n + i] = mean;
@@ -18190,16 +18190,16 @@ GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allo
 GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric *metric)
 {
     if (!metric) return;
-    gpumc__release(allocator, metric->scale);          /* the first in their block */
+    gpumc__release(allocator, metric->scale);          /* the first in their allocation */
     memset(metric, 0, sizeof *metric);
 }
 
 /* ======================================================================================= >>stores
-   Zarr version 2 in the schema of ArviZ: a list of entries (the root, groups, arrays), sorted, as readers of
-   consolidated metadata insist on. Arrays of draws have a file a chain, or several of 128 MiB, to which rows
-   are appended; the last is filled up, because readers refuse a short one. What is known to take a mebibyte
-   at most has all chains in one file: making one costs a disk as much. Fill values are null or NaN: 0 and
-   false would be read as missing. gpumc.json tells gpumc_merge what it needs, as data for our own reader. */
+   Zarr version 2 in the schema of ArviZ: a list of entries (the root, groups, arrays), sorted as readers of
+   consolidated metadata need it. An array of draws has one file (a Zarr chunk) a chain, or several of up to
+   128 MiB, to which rows are appended; the last is padded, because readers refuse a short one. An array known
+   to take a mebibyte at most has all chains in one file: creating a file costs as much as that. Fill values
+   are null or NaN: 0 and false would be read as missing. gpumc.json is what gpumc_merge reads, as JSON data. */
 enum {
     GPUMC__ROOT, GPUMC__CONSTANT_DATA, GPUMC__LOG_LIKELIHOODS, GPUMC__OBSERVED_DATA, GPUMC__POSTERIOR,
     GPUMC__PREDICTIVE, GPUMC__STATS, GPUMC__FREE, GPUMC__WARMUP, GPUMC__WARMUP_STATS };
@@ -18219,31 +18219,31 @@ static const gpumc__stat_field gpumc__stat_fields[] = {
     GPUMC__STAT("reached_max_treedepth", GPUMC__B1, hit_max_treedepth) };
 enum { GPUMC__N_STATS = sizeof gpumc__stat_fields / sizeof *gpumc__stat_fields };
 
-/* Those of blocks, by gpumc_group. */
+/* The groups of blocks, by gpumc_group. */
 static const int gpumc__block_groups[] = { GPUMC__POSTERIOR, GPUMC__LOG_LIKELIHOODS, GPUMC__PREDICTIVE };
 
-enum { GPUMC__IS_GROUP, GPUMC__IS_DIMENSION, GPUMC__IS_DATA, GPUMC__IS_SAMPLED };     /* forms */
+enum { GPUMC__IS_GROUP, GPUMC__IS_DIMENSION, GPUMC__IS_DATA, GPUMC__IS_SAMPLED };     /* entry.form */
 
 typedef struct gpumc__entry {
     char name[224];                      /* "" for the root and groups */
     int group, type, form;
     const size_t *dims;                  /* of data, or of one draw */
-    size_t n_dims, count;                /* count: their product; places of a dimension */
-    size_t at, chunk, chains;            /* sampled: bytes into the row of a draw; draws, chains a file */
+    size_t n_dims, count;                /* count: product of dims, or the length of a dimension */
+    size_t at, chunk, chains;            /* sampled: offset in the row of a draw; draws, chains per file */
     const double *values;                /* of data */
     const char *const *labels;           /* of a dimension, the longest of width code points; NULL: numbers */
     size_t width;
 } gpumc__entry;
 
 typedef struct gpumc__store {
-    const gpumc_fit *fit;                /* names, shapes, facts */
+    const gpumc_fit *fit;                /* names, shapes, facts about the run */
     gpumc_store_options options;
-    size_t planned, n_draws;             /* draws a chain: that files are laid out for, that there are */
+    size_t planned, n_draws;             /* draws per chain: that files are laid out for; that there are */
     gpumc__buffer entries;
-    char *path;                          /* PATH.tmp, then what lies in it; PATH itself is at path + room */
-    size_t root, room;
+    char *path;                          /* PATH.tmp and, after root bytes, the current file in it; PATH */
+    size_t root, room;                   /*   itself is at path + room */
     gpumc_status status;                 /* after the first failure nothing more is done */
-    int has_checkpoint, keeps;           /* PATH.tmp may be there; it stays after a failure */
+    int has_checkpoint, keeps;           /* PATH.tmp may exist already; it is kept after a failure */
     gpumc_allocator allocator;
     gpumc_error *error;
 } gpumc__store;
@@ -18253,7 +18253,7 @@ typedef struct gpumc__store {
 static gpumc__entry *gpumc__nth_entry(const gpumc__store *s, size_t i)
 { return (gpumc__entry *)s->entries.items + i; }
 
-/* Path of a file of an entry, or with "" of its folder. */
+/* Path of a file of an entry, or for file "" that of its folder. */
 static const char *gpumc__in_store(gpumc__store *s, const gpumc__entry *e, const char *file)
 {
     snprintf(s->path + s->root, s->room - s->root, "%s%s%s%s%s%s", e->group ? "/" : "",
@@ -18264,7 +18264,7 @@ static const char *gpumc__in_store(gpumc__store *s, const gpumc__entry *e, const
 static const char *gpumc__in_root(gpumc__store *s, const char *file)
 { return gpumc__in_store(s, gpumc__nth_entry(s, 0), file); }
 
-/* Makes the folder of an entry and puts it in its place. */
+/* Makes the folder of an entry and inserts the entry in sorted order. */
 static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
 {
     size_t place = 0;
@@ -18291,7 +18291,7 @@ static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
 static int gpumc__is_plain(const char *text)
 { return text && gpumc__is_utf8(text) && !strpbrk(text, "\"\\"); }
 
-/* A dimension of a group, which several of its variables may share. */
+/* Adds a dimension to a group, where it may be already: several variables may share it. */
 static void gpumc__add_dimension(gpumc__store *s, int group, const char *name, size_t count,
                                  const char *const *labels)
 {
@@ -18316,7 +18316,7 @@ static void gpumc__add_dimension(gpumc__store *s, int group, const char *name, s
     if (!s->status) gpumc__add_entry(s, &e);
 }
 
-/* What the options say of a dimension. Free coordinates do not have the shape of the values. */
+/* The option for dimension d, or NULL; none for free coordinates, which lack the shape of the values. */
 static const gpumc_dimension *gpumc__option_of(const gpumc__store *s, const gpumc__entry *e, size_t d)
 {
     const gpumc_dimension *all = s->options.dimensions;
@@ -18326,7 +18326,7 @@ static const gpumc_dimension *gpumc__option_of(const gpumc__store *s, const gpum
     return k < n ? &all[k] : NULL;
 }
 
-/* Name of a dimension of an entry, behind chain and draw; text holds 224 bytes. */
+/* Name of dimension d of an entry, counted after chain and draw; text holds 224 bytes. */
 static const char *gpumc__dimension_name(const gpumc__store *s, const gpumc__entry *e, size_t d, char *text)
 {
     const gpumc_dimension *option = gpumc__option_of(s, e, d);
@@ -18336,7 +18336,7 @@ static const char *gpumc__dimension_name(const gpumc__store *s, const gpumc__ent
     return text;
 }
 
-/* A variable with its dimensions, and its group if that is new. */
+/* Adds a variable with its dimensions, and its group if that is new. */
 static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int type, const char *name,
                                       const size_t *dims, size_t n_dims, size_t at, const double *values)
 {
@@ -18355,7 +18355,7 @@ static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int 
     strcpy(e.name, name);
     for (size_t d = 0; d < n_dims; d++) e.count *= dims[d];
     e.chunk = gpumc__larger(gpumc__smaller(((size_t)1 << 24) / gpumc__larger(e.count, 1), length), 1);
-    if ((s->n_draws == s->planned || group >= GPUMC__WARMUP)        /* all is there */
+    if ((s->n_draws == s->planned || group >= GPUMC__WARMUP)        /* all draws exist */
         && (double)e.count * (double)length * (double)s->fit->n_chains <= 131072) e.chains = s->fit->n_chains;
     gpumc__add_entry(s, &e);
     for (size_t d = 0; d < n_dims && !s->status; d++) {
@@ -18372,7 +18372,7 @@ static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int 
     if (!s->status) gpumc__add_dimension(s, group, "draw", length, NULL);
 }
 
-/* Values, in warm-up without what is generated. */
+/* Adds the blocks of values; of warm-up, without generated quantities. */
 static void gpumc__add_draws(gpumc__store *s, int warmup)
 {
     for (const gpumc_block *b = s->fit->blocks; b < s->fit->blocks + s->fit->n_blocks; b++)
@@ -18382,7 +18382,7 @@ static void gpumc__add_draws(gpumc__store *s, int warmup)
                                       b->offset * sizeof(double), NULL);
 }
 
-/* Free coordinates of what is transformed, in the shape of the values where that holds as many. */
+/* Adds the free coordinates of transformed blocks, in the shape of the values where that holds as many. */
 static void gpumc__add_free(gpumc__store *s)
 {
     for (size_t i = 0; s->fit->unconstrained && s->fit->free_blocks && i < s->fit->n_blocks; i++) {
@@ -18421,7 +18421,7 @@ static void gpumc__add_data(gpumc__store *s, int group, const gpumc_data *data)
     }
 }
 
-/* Every dimension that the options describe is there, once, and its name can be one. */
+/* Checks that every dimension that the options describe exists and is described once. */
 static void gpumc__check_dimensions(gpumc__store *s)
 {
     for (size_t i = 0; i < s->options.n_dimensions && !s->status; i++) {
@@ -18466,7 +18466,7 @@ static void gpumc__static_contents(gpumc__writer *w, const void *of)
     }
 }
 
-/* File k of a chain, or that of data. */
+/* Path of file k of a chain, or of the only file of data. */
 static const char *gpumc__chunk_file(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t k)
 {
     char name[128] = "0";
@@ -18476,7 +18476,8 @@ static const char *gpumc__chunk_file(gpumc__store *s, const gpumc__entry *e, siz
     return gpumc__in_store(s, e, name);
 }
 
-/* Writes a file of a store. Complete ones reach the disk: all at once in the end, if the system can. */
+/* Writes a file of a store. Complete files, with a checkpoint all, are synced here if gpumc__sync_all is not
+   able to sync all at once. */
 static void gpumc__write_part(gpumc__store *s, const char *path, const char *mode, int complete,
                               const void *of, size_t part, gpumc__contents contents)
 {
@@ -18484,7 +18485,7 @@ static void gpumc__write_part(gpumc__store *s, const char *path, const char *mod
     if (!s->status) s->status = gpumc__write_file(path, mode, complete, of, part, contents, s->error);
 }
 
-/* Adds rows of a chain, the first being its draw number first, to the files of an entry. */
+/* Appends n rows of a chain, its draws from number `first` on, to the files of an entry. */
 static void gpumc__append(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t first,
                           const char *rows, size_t stride, size_t n)
 {
@@ -18498,7 +18499,7 @@ static void gpumc__append(gpumc__store *s, const gpumc__entry *e, size_t chain, 
     }
 }
 
-/* The rows of a chain from which an entry is taken. */
+/* The rows of a chain that hold the entries of a group, and the stride between rows in bytes. */
 static const char *gpumc__rows_of(const gpumc_fit *f, int group, size_t chain, size_t *stride)
 {
     const int warmup = group >= GPUMC__WARMUP;
@@ -18515,7 +18516,7 @@ static const char *gpumc__rows_of(const gpumc_fit *f, int group, size_t chain, s
 static size_t gpumc__draws_in(const gpumc__store *s, int group)
 { return group >= GPUMC__WARMUP ? s->fit->n_warmup : s->n_draws; }
 
-/* [4,1000,8], or what of that is in one file. */
+/* Writes the shape of an entry, as [4,1000,8], or that of one of its files. */
 static void gpumc__put_shape(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *e, int of_file)
 {
     const int sampled = e->form == GPUMC__IS_SAMPLED;
@@ -18584,7 +18585,7 @@ static void gpumc__put_meta(gpumc__writer *w, const gpumc__store *s, const gpumc
     }
 }
 
-/* Of data and labels; model, and names and shapes of what is drawn, are compared as they are. */
+/* Checksum of data and labels; gpumc_merge compares the model's name and names and shapes of draws directly. */
 static uint64_t gpumc__digest_of(const gpumc__store *s)
 {
     uint64_t digest = GPUMC__FNV_START;
@@ -18603,15 +18604,15 @@ static uint64_t gpumc__digest_of(const gpumc__store *s)
     return digest;
 }
 
-/* gpumc.json: facts of the run under "model NAME", or "merge NAME" of several, then blocks in column order,
-   then statistics, each with chains and draws a file, 1 if generated, and the shape of a draw. */
+/* gpumc.json: facts about the run as "model NAME", or "merge NAME" of a merged fit, then blocks in column
+   order, then statistics, each with chains and draws per file, 1 if generated, and the shape of a draw. */
 enum { GPUMC__A_CHAINS, GPUMC__A_DRAWS, GPUMC__A_OUTPUT, GPUMC__A_SHAPE };
 enum {
     GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
     GPUMC__FACT_WARMUP, GPUMC__FACT_DEPTH, GPUMC__FACT_THIN, GPUMC__FACT_SAMPLER, GPUMC__FACT_METRIC,
     GPUMC__FACT_FREE, GPUMC__FACT_DIVERGENT, GPUMC__FACT_SPRING, GPUMC__FACT_WARNED, GPUMC__FACT_TARGET,
     GPUMC__FACT_STEP, GPUMC__FACT_SECONDS, GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS };
-#define GPUMC__JUDGED ((uint32_t)1 << 28)      /* among warnings: that draws were there to be warned of */
+#define GPUMC__JUDGED ((uint32_t)1 << 28)      /* among warnings: draws were kept, to be judged */
 
 static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
 {
@@ -18619,7 +18620,7 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
     const gpumc_sample_options *o = &f->options;
     const int merged = o->num_chains > 0 && (size_t)o->num_chains < f->n_chains;  /* see gpumc__merge_facts */
     const uint64_t digest = gpumc__digest_of(s);
-    uint32_t warned = 0;             /* a bit for each code: from draws alone a merge cannot find all anew */
+    uint32_t warned = 0;             /* a bit for each code: from draws alone a merge cannot find all again */
     for (size_t i = 0; i < f->n_warnings; i++)
         if (!f->warnings[i].note) warned |= (uint32_t)1 << f->warnings[i].code;
     if (f->draws && f->stats) warned |= GPUMC__JUDGED;
@@ -18647,7 +18648,7 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
     gpumc__put(w, "}\n");
 }
 
-/* A metadata file, one of the two of entry i: which = 2 i, 2 i + 1; then all in one; SIZE_MAX: gpumc.json. */
+/* Metadata file `which`: 2 i and 2 i + 1 are those of entry i, then .zmetadata; SIZE_MAX: gpumc.json. */
 static void gpumc__meta_contents(gpumc__writer *w, const void *of)
 {
     const gpumc__store *s = (const gpumc__store *)of;
@@ -18666,7 +18667,7 @@ static void gpumc__meta_contents(gpumc__writer *w, const void *of)
 }
 
 /* ---- stores: from beginning to end ------------------------------------------------------------- */
-/* Checks what is to be written and makes the folders for it. run: number of one with a checkpoint, or 0. */
+/* Checks what is to be written and makes its folders. run: number of a run with a checkpoint, else 0. */
 static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit *fit, size_t planned,
                               const gpumc_store_options *options, uint64_t run, gpumc_error *error)
 {
@@ -18708,7 +18709,7 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     gpumc__check_dimensions(s);
 }
 
-/* Releases a store; of one that failed nothing is left on the disk, unless it keeps. */
+/* Releases a store; a failed one is removed from the disk, unless s->keeps. */
 static gpumc_status gpumc__close_store(gpumc__store *s)
 {
     for (size_t i = s->status && !s->keeps ? s->entries.n : 0; i-- > 0;) {
@@ -18726,8 +18727,8 @@ static gpumc_status gpumc__close_store(gpumc__store *s)
     return s->status;
 }
 
-/* Completes the files of a chain: the rows of the fit, unless n are there already, then zeros to a full file.
-   Files behind the last draw, from chains that were ahead when the run was stopped, go. */
+/* Completes the files of a chain: n rows of the fit, unless they were streamed, then zeros to a full file.
+   Files past the last draw that all chains have, of chains that were ahead at a stop, are removed. */
 static void gpumc__complete_rows(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t n, int streamed)
 {
     const size_t last = (n - 1) / e->chunk, rest = (last + 1) * e->chunk - n;
@@ -18741,7 +18742,7 @@ static void gpumc__complete_rows(gpumc__store *s, const gpumc__entry *e, size_t 
         (void)remove(gpumc__chunk_file(s, e, chain, k));
 }
 
-/* What is missing of arrays. A run stopped in its first file has files as long as the chain furthest on. */
+/* Completes all arrays. If a stream stopped within its first file, files are as long as its longest chain. */
 static void gpumc__complete_arrays(gpumc__store *s, const size_t *received)
 {
     size_t most = s->n_draws;
@@ -18759,7 +18760,7 @@ static void gpumc__complete_arrays(gpumc__store *s, const size_t *received)
     }
 }
 
-/* The rest of a store, .zmetadata at last, and the name that makes it one. */
+/* Writes the rest of a store, .zmetadata last, and renames it to PATH. */
 static void gpumc__complete_store(gpumc__store *s, const gpumc_fit *fit, const size_t *received)
 {
     s->fit = fit;
@@ -18779,8 +18780,8 @@ static void gpumc__complete_store(gpumc__store *s, const gpumc_fit *fit, const s
         s->status = gpumc__file_failed(s->error, s->path + s->room, "created");
 }
 
-/* Completes and closes it. received: draws of each chain that are in it already, the only copy there is,
-   which stays where the rest cannot be written; NULL: none. */
+/* Completes and closes a store. received: numbers of draws, by chain, that were streamed to it; as the only
+   copy they are kept where the rest cannot be written. NULL: none. */
 static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, const size_t *received)
 {
     if (!s->status) gpumc__complete_store(s, fit, received);
@@ -18808,8 +18809,8 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
 /* ---- streams: stores that grow while sampling -------------------------------------------------- */
 struct gpumc_stream {
     gpumc__store store;
-    gpumc_fit rows;                      /* as a fit: the latest draws, draw_capacity a chain */
-    size_t *received, *written;          /* draws of each chain */
+    gpumc_fit rows;                      /* a fit of the latest draws, with room for draw_capacity a chain */
+    size_t *received, *written;          /* numbers of draws, by chain */
     gpumc_error error;
 };
 
@@ -18842,7 +18843,7 @@ static uint64_t gpumc__digest_model(const gpumc_model *m)
     return sum;
 }
 
-/* A mebibyte of rows a chain. */
+/* Places a stream, with a mebibyte of rows for each chain. */
 static gpumc_stream *gpumc__place_stream(gpumc__arena *arena, const gpumc_model *model, size_t planned,
                                          gpumc_fit rows)
 {
@@ -18919,7 +18920,7 @@ static void gpumc__flush_stream(gpumc_stream *z, size_t chain)
     z->written[chain] = z->received[chain];
 }
 
-/* Brings all draws to the disk, before a checkpoint that counts on them. */
+/* Writes and syncs all draws, before a checkpoint that relies on them. */
 static gpumc_status gpumc__save_stream(gpumc_stream *z, gpumc_error *error)
 {
     gpumc__store *s = &z->store;
@@ -18931,7 +18932,7 @@ static gpumc_status gpumc__save_stream(gpumc_stream *z, gpumc_error *error)
     return s->status;
 }
 
-/* Takes a chain back to its first n draws: those behind a checkpoint come again. */
+/* Cuts a chain back to its first n draws: a resumed run makes those after the checkpoint again. */
 static void gpumc__rewind_stream(gpumc_stream *z, size_t chain, size_t n)
 {
     gpumc__store *s = &z->store;
@@ -19001,7 +19002,7 @@ GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit 
 typedef struct gpumc__merge {
     gpumc_fit *fit;
     const char *const *paths;
-    gpumc_data *index;                   /* gpumc.json of each store: facts first, then what the arrays are */
+    gpumc_data *index;                   /* gpumc.json of each store: facts, then descriptions of arrays */
     char *path;
     size_t room;
     gpumc_error *error;
@@ -19017,7 +19018,7 @@ static int gpumc__same_chains(const double *a, const double *b)
         && memcmp(a + GPUMC__FACT_SEED, b + GPUMC__FACT_SEED, 2 * sizeof *a) == 0;
 }
 
-/* The group in the name of a variable of an index; GPUMC__ROOT when that is no such name. */
+/* The group in GROUP/NAME, the name of a variable of an index; GPUMC__ROOT when it is not of this form. */
 static int gpumc__group_in(const char *name)
 {
     const char *slash = strchr(name, '/');
@@ -19027,7 +19028,7 @@ static int gpumc__group_in(const char *name)
     return GPUMC__ROOT;
 }
 
-/* Whether a variable of an index describes an array, and as another one does. */
+/* Whether a variable of an index describes an array, of the same name, kind and shape as `like` does. */
 static int gpumc__same_array(const gpumc_variable *v, const gpumc_variable *like)
 {
     int same = strcmp(v->name, like->name) == 0 && v->n_dims == 1 && v->is_integer
@@ -19039,7 +19040,7 @@ static int gpumc__same_array(const gpumc_variable *v, const gpumc_variable *like
     return same;
 }
 
-/* What is wrong with the index of a store, or between it and those before; NULL: nothing. */
+/* What is wrong with the index of a store, by itself or beside those before it; NULL: nothing. */
 static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const char **name)
 {
     const gpumc_data *index = &m->index[store];
@@ -19074,7 +19075,7 @@ static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const
     return NULL;
 }
 
-/* Reads the n first rows of each chain in a file of draws to places that lie stride apart. */
+/* Reads the first n rows of each chain in a file of draws to places that are stride bytes apart. */
 static gpumc_status gpumc__load_file(const gpumc__merge *m, int type, size_t count, size_t chains,
                                      size_t chunk, size_t n, char *to, size_t stride)
 {
@@ -19103,7 +19104,7 @@ static gpumc_status gpumc__load_file(const gpumc__merge *m, int type, size_t cou
                        "fewer; copy the store again", m->path, (double)total * (double)width);
 }
 
-/* Reads an array of a store, for chains from first_chain on, whose rows begin at to. */
+/* Reads an array of a store into the chains from first_chain on of the fit, whose rows begin at `to`. */
 static gpumc_status gpumc__load_array(const gpumc__merge *m, size_t store, const gpumc_variable *v, int type,
                                       size_t first_chain, size_t count, char *to, size_t stride)
 {
@@ -19121,13 +19122,13 @@ static gpumc_status gpumc__load_array(const gpumc__merge *m, size_t store, const
     return status;
 }
 
-/* Blocks as the first index has them, then room for all draws. */
+/* Places the blocks, as the first index describes them, and room for draws and statistics. */
 static void gpumc__place_merge(gpumc__arena *arena, gpumc__merge *m)
 {
     gpumc_fit *f = m->fit;
     size_t offset = 0;
     f->blocks = (gpumc_block *)gpumc__take(arena, f->n_blocks, sizeof(gpumc_block));
-    f->model_name = gpumc__take_text(arena, m->index->variables[0].name + 6);   /* of "model ", "merge " */
+    f->model_name = gpumc__take_text(arena, m->index->variables[0].name + 6);   /* skips "model ", "merge " */
     for (size_t i = 0; i < f->n_blocks; i++) {
         const gpumc_variable *v = &m->index->variables[1 + i];
         size_t *dims = (size_t *)gpumc__take(arena, v->n_values, sizeof(size_t)), size = 1;
@@ -19171,7 +19172,7 @@ static gpumc_status gpumc__load_stores(const gpumc__merge *m, size_t n)
     return status;
 }
 
-/* What the stores say of their runs: that of the first, the longest times, all divergences. */
+/* Facts about the runs: those of the first, but the longest times, largest thin and sum of divergences. */
 static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
 {
     gpumc_fit *f = m->fit;
@@ -19185,7 +19186,7 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
     f->metric.spring = facts[GPUMC__FACT_SPRING] > 0;
     f->sampler = (gpumc_sampler)fmin(facts[GPUMC__FACT_SAMPLER], GPUMC_SAMPLER_HMC);
     strcpy(f->sampler_reason, "as in the stores");
-    o->num_chains = strncmp(m->index->variables[0].name, "merge ", 6) == 0 ? 1  /* so that it says so again */
+    o->num_chains = strncmp(m->index->variables[0].name, "merge ", 6) == 0 ? 1  /* to be stored as "merge" */
         : (int)fmin(facts[GPUMC__FACT_CHAINS], INT32_MAX);
     o->num_samples = (int)fmin((double)f->n_draws, INT32_MAX);
     o->max_treedepth = (int)fmin(facts[GPUMC__FACT_DEPTH], GPUMC__MAX_DEPTH);
@@ -19201,7 +19202,7 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
     }
 }
 
-/* What only the run could tell, if the draws have not told it anew. */
+/* Repeats warnings that only a run can give, unless the merged draws have given them already. */
 static gpumc_status gpumc__merge_warnings(const gpumc__merge *m, size_t n)
 {
     static const gpumc_warning_code codes[] = { GPUMC_W_HELD, GPUMC_W_RESTARTED, GPUMC_W_NOT_MIXED,
@@ -19220,7 +19221,7 @@ static gpumc_status gpumc__merge_warnings(const gpumc__merge *m, size_t n)
     return status;
 }
 
-/* All but the memory for the indices and for paths. */
+/* Does all of gpumc_merge but placing the indices and paths. */
 static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
 {
     gpumc_fit *f = m->fit;
@@ -19251,11 +19252,11 @@ static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
     memset(f->stats, 0, f->n_chains * f->n_draws * sizeof *f->stats);
     gpumc__merge_facts(m, n);
     status = gpumc__load_stores(m, n);
-    if (!status && f->options.thin <= 1) {               /* else more diverged than draws are kept */
+    if (!status && f->options.thin <= 1) {               /* else draws that were not kept count, too */
         f->n_divergent = 0;
         for (size_t i = 0; i < f->n_chains * f->n_draws; i++) f->n_divergent += f->stats[i].divergent;
     }
-    int tails = 1;                           /* what strays there are the runs found to be in tails */
+    int tails = 1;                           /* every run found its strays, if any, to be in tails */
     for (size_t i = 0; i < n; i++) {
         const uint32_t said = (uint32_t)gpumc__facts(m, i)[GPUMC__FACT_WARNED];
         tails &= said & GPUMC__JUDGED && !(said >> GPUMC_W_HELD & 1);
@@ -19301,24 +19302,24 @@ GPUMC_API gpumc_status gpumc_merge(const char *const *paths, size_t n_paths, con
 
 /* ======================================================================================= >>report
    A fit as one HTML page that needs nothing but a browser: tables and inline SVG, no scripts, nothing
-   fetched. However large the model there are at most 40 panels, each of bounded length, and what may be wrong
-   comes first. Panels are paths, dots and words on one pair of axes in whole tenths of a pixel: no coordinate
-   knows a locale or can be NaN. Plots after Gabry et al. (2019), ranks after Saeilynoja, Buerkner & Vehtari
-   (2022). Read first: gpumc__report_contents, the page from top to bottom; gpumc__open_panel and
-   gpumc__put_path, through which nearly everything is drawn. */
+   fetched. However large the model, there are at most 40 panels, each of bounded length, and what may be wrong
+   comes first. A panel is paths, dots and text on one pair of axes, in whole tenths of a pixel: coordinates do
+   not depend on the locale and cannot be NaN. Plots after Gabry et al. (2019), ranks after Saeilynoja,
+   Buerkner & Vehtari (2022). Read first: gpumc__report_contents, the page from top to bottom;
+   gpumc__open_panel and gpumc__put_path, which draw nearly everything. */
 GPUMC__ONCE
 
 enum {
-    GPUMC__LOOKED_AT = 5, GPUMC__PAIRED = 4,   /* quantities with five panels each; and six for their pairs */
+    GPUMC__LOOKED_AT = 5, GPUMC__PAIRED = 4,   /* quantities with five panels each; those in six pairs */
     GPUMC__FORESTS = 3, GPUMC__FOREST_ROWS = 40,
     GPUMC__DRAWN = 8,                          /* chains in a panel, as many as there are colours */
-    GPUMC__POINTS = 200, GPUMC__RANKS = 100,   /* of a curve, and columns of a trace; of a line of ranks */
+    GPUMC__POINTS = 200, GPUMC__RANKS = 100,   /* points of a curve, bins of a trace; points of an ECDF */
     GPUMC__DOTS = 1000, GPUMC__REPLICATES = 100, GPUMC__BINS = 30,
-    GPUMC__OPEN_ROWS = 25, GPUMC__TABLE_ROWS = 1000,         /* the others are folded away */
-    GPUMC__BARE = 8, GPUMC__NUMBERED = 42                    /* margins left of a panel */
+    GPUMC__OPEN_ROWS = 25, GPUMC__TABLE_ROWS = 1000,         /* rows open; and with those folded */
+    GPUMC__BARE = 8, GPUMC__NUMBERED = 42                    /* left margins: no y axis; with it */
 };
 
-/* Values low to high lie at pixels from to to. */
+/* Maps values from low to high to pixels `from` to `to`. */
 typedef struct gpumc__axis { double low, high, from, to; } gpumc__axis;
 
 typedef struct gpumc__page {
@@ -19327,15 +19328,15 @@ typedef struct gpumc__page {
     gpumc__writer *w;
     gpumc__sheet sheet, other;        /* other: for columns of the second fit */
     gpumc_summary *summaries;         /* one a column */
-    gpumc__ranked *listed, *apart;    /* columns that fail, by -R-hat, then others; all by -|z| of two fits */
+    gpumc__ranked *listed, *apart;    /* see gpumc__list_columns: by checks; by difference of two fits */
     size_t n_listed, n_apart, focus[GPUMC__LOOKED_AT], n_focus, n_divergent;
     size_t n_groups, drawn[GPUMC__DRAWN], n_drawn;       /* chains, or the halves of a single one */
-    double *counts, *reach;           /* of groups: ranks counted, how far these are from even */
+    double *counts, *reach;           /* by group: draws counted; largest distance of ranks from uniform */
     const gpumc_block *predictive;
-    double *bins;                     /* how many values each replicate, then the data, have in each */
-    double *pits, *ks, *elpds[2];     /* of every observation that has a log likelihood; elpds[1]: of other */
+    double *bins;                     /* in each: numbers of values of each replicate, then of the data */
+    double *pits, *ks, *elpds[2];     /* by observation with a log likelihood; elpds[1]: of other */
     size_t n_observations;
-    gpumc_loo loo;                    /* where has_loo */
+    gpumc_loo loo;                    /* valid if has_loo */
     int has_loo, others_loo, with_pit;
     gpumc__axis x, y;                 /* of the open panel */
     int in_panel;
@@ -19363,7 +19364,7 @@ static inline void gpumc__put_column_name(gpumc__page *p, size_t column)
     gpumc__put_escaped(p, name);
 }
 
-/* The end of a long name, where its indices are. */
+/* The last `most` characters of a name, where its indices are. */
 static inline void gpumc__short_name(const gpumc__page *p, size_t column, size_t most, char *name)
 {
     char whole[512];
@@ -19373,7 +19374,7 @@ static inline void gpumc__short_name(const gpumc__page *p, size_t column, size_t
     if (kept < length) name[0] = name[1] = '.';
 }
 
-/* A number, or a dash: significant digits, decimals where negative, or with 0 what is before its point. */
+/* Writes x with `digits` significant digits; if negative, -digits decimals; if 0, floor(x). A dash for NaN. */
 static inline void gpumc__put_figure(gpumc__page *p, const char *before, double x, int digits,
                                      const char *after)
 {
@@ -19383,7 +19384,7 @@ static inline void gpumc__put_figure(gpumc__page *p, const char *before, double 
                : gpumc__fixed(digits ? x : floor(x), -digits, text), after);
 }
 
-/* In tenths of a pixel; what is beyond an end lies at the end. */
+/* Position of a value, in tenths of a pixel, clamped to the ends of the axis. */
 static inline long gpumc__at(const gpumc__axis *a, double value)
 {
     const double share = fmin(fmax((value - a->low) / (a->high - a->low), 0), 1);
@@ -19397,7 +19398,7 @@ static inline void gpumc__put_tenths(gpumc__page *p, const char *before, long te
     if (size % 10) gpumc__put(p->w, ".%ld", size % 10);
 }
 
-/* From point to point, interrupted where a value is not finite; with low, back along low, and filled. */
+/* A line through points, interrupted where a value is not finite; with low, the band between y and low. */
 static inline void gpumc__put_path(gpumc__page *p, const char *style, size_t n, const double *x,
                                    const double *y, const double *low)
 {
@@ -19424,7 +19425,7 @@ static inline void gpumc__put_rule(gpumc__page *p, const char *style, double x_0
     gpumc__put_path(p, style, 2, x, y, NULL);
 }
 
-/* Part of a path of dots; none outside the axes. */
+/* Adds a dot to the path being written, unless it lies outside the axes. */
 static inline void gpumc__put_dot(gpumc__page *p, double x, double y)
 {
     if (!(x >= p->x.low && x <= p->x.high && y >= p->y.low && y <= p->y.high)) return;
@@ -19443,7 +19444,7 @@ static inline void gpumc__put_words(gpumc__page *p, const char *style, double x,
     gpumc__put(p->w, "</text>");
 }
 
-/* An axis has two ends, also for a single value. */
+/* Sets the ends of an axis, apart even where low and high are equal or not finite. */
 static inline void gpumc__set_range(gpumc__axis *a, double low, double high)
 {
     const double apart = fabs(high - low), middle = gpumc__is_finite(apart) ? 0.5 * low + 0.5 * high : 0;
@@ -19453,7 +19454,7 @@ static inline void gpumc__set_range(gpumc__axis *a, double low, double high)
     a->high = wide ? high : middle + half;
 }
 
-/* Steps of 1, 2 or 5 times a power of ten, as short as the labels allow; an upright axis has hairlines. */
+/* Ticks 1, 2 or 5 times a power of ten apart, as close as the labels allow; for the y axis with grid lines. */
 static inline void gpumc__put_ticks(gpumc__page *p, const gpumc__axis *a)
 {
     const int upright = a == &p->y;
@@ -19521,7 +19522,7 @@ static inline void gpumc__take_quantiles(gpumc__sheet *s, double *q)
 }
 
 /* ---- curves -------------------------------------------------------------------------------------- */
-/* The ends of the draws, but no further beyond the outer half percents than a third of what lies between. */
+/* The range of the draws, but beyond the central 99 % of them at most by a third of the width of these. */
 static inline void gpumc__fence(gpumc__sheet *s, double *low, double *high)
 {
     const double first = gpumc__quantile(s, 0.005), last = gpumc__quantile(s, 0.995);
@@ -19529,7 +19530,7 @@ static inline void gpumc__fence(gpumc__sheet *s, double *low, double *high)
     *high = fmin(gpumc__quantile(s, 1), last + (last - first) / 3);
 }
 
-/* Silverman's (1986) rule. */
+/* Bandwidth by Silverman's (1986) rule. */
 static inline double gpumc__kernel_width(gpumc__sheet *s)
 {
     const double quartiles = gpumc__quantile(s, 0.75) - gpumc__quantile(s, 0.25);
@@ -19545,7 +19546,7 @@ static inline int gpumc__are_whole(const double *x, size_t n)
     return i == n;
 }
 
-/* Density at GPUMC__POINTS points u, low to high: normal kernel mirrored at both ends. Returns its peak. */
+/* Kernel density estimate at GPUMC__POINTS points u, low to high: normal, mirrored there. Returns its peak. */
 static inline double gpumc__estimate_density(const double *x, size_t n, double low, double high, double width,
                                              double *u, double *density)
 {
@@ -19574,12 +19575,13 @@ static inline double gpumc__estimate_density(const double *x, size_t n, double l
     return largest;
 }
 
-/* Standard deviations within which so many Brownian bridges all stay with 99 %, at z = 1 %, ..., 99 %. In log
-   odds of z they are stationary; this is a fit, within 0.005 up to 65536 lines, to the level that they cross
-   with 1 %, by Siegmund's (1985) approximation for crossings in steps. */
+/* Number of standard deviations within which n_lines Brownian bridges all stay with probability 99 %, at z =
+   1 %, ..., 99 %. Standardised they are stationary in the log odds of z; a fit, within 0.005 up to 65536 lines,
+   to the level crossed with probability 1 % by Siegmund's (1985) approximation for crossings in steps. */
 static inline double gpumc__band_width(double n_lines) { return sqrt(12.85 + 2.01 * log(n_lines)); }
 
-/* Lines ECDF(z) - z, in the band of n even numbers for so many of them: binomial quantiles of one level. */
+/* Lines ECDF(z) - z over the simultaneous 99 % band of `of` lines of n uniform numbers each, which consists of
+   binomial quantiles at one level. */
 static inline void gpumc__gap_panel(gpumc__page *p, int columns, double height, const char *title,
                                     size_t n_points, const double *z, double (*gaps)[GPUMC__RANKS],
                                     size_t n_lines, double n, double of)
@@ -19598,8 +19600,8 @@ static inline void gpumc__gap_panel(gpumc__page *p, int columns, double height, 
 }
 
 /* ---- one quantity -------------------------------------------------------------------------------- */
-/* ECDF of each group minus that of all, at most GPUMC__RANKS times and never within ties. Leaves p->reach,
-   z = p->u and the differences of the groups that are drawn; returns how many. */
+/* ECDF of each group minus that of all draws, at up to GPUMC__RANKS points, none within ties. Sets p->reach,
+   z = p->u and the gaps of the groups that are drawn; returns the number of points. */
 static inline size_t gpumc__rank_gaps(gpumc__page *p, double (*gaps)[GPUMC__RANKS])
 {
     const gpumc__sheet *s = &p->sheet;
@@ -19620,7 +19622,7 @@ static inline size_t gpumc__rank_gaps(gpumc__page *p, double (*gaps)[GPUMC__RANK
     return n;
 }
 
-/* The groups furthest from even ranks are drawn, in their own order. */
+/* Chooses the groups to draw: those whose ranks are furthest from uniform, in their own order. */
 static inline void gpumc__choose_chains(gpumc__page *p)
 {
     p->n_drawn = 0;
@@ -19633,8 +19635,8 @@ static inline void gpumc__choose_chains(gpumc__page *p)
     for (size_t g = 0; g < p->n_groups; g++) if (p->reach[g] < 0) p->drawn[p->n_drawn++] = g;
 }
 
-/* The band is that of as many independent draws as the chains are worth by themselves: what keeps them apart
-   must not widen it. A group of m is compared with all, itself included: as good as m / (1 - 1 / groups). */
+/* The band is for the ESS without variance between chains: differences between them must not widen it. A group
+   of m draws is compared with all, its own included, and so varies as m / (1 - 1 / groups) draws would. */
 static inline void gpumc__rank_panel(gpumc__page *p)
 {
     double gaps[GPUMC__DRAWN][GPUMC__RANKS];
@@ -19646,12 +19648,12 @@ static inline void gpumc__rank_panel(gpumc__page *p)
     gpumc__gap_panel(p, 1, 140, "Ranks", n_points, p->u, gaps, p->n_drawn, floor(fmax(n, 1)), groups);
 }
 
-static inline size_t gpumc__row_of(const gpumc__page *p, size_t draw)    /* draws of all chains are counted */
+static inline size_t gpumc__row_of(const gpumc__page *p, size_t draw)    /* draw: counted over all chains */
 { return draw / p->fit.n_draws * p->fit.draw_capacity + draw % p->fit.n_draws; }
 static inline int gpumc__diverged(const gpumc__page *p, size_t draw)
 { return p->fit.stats && p->fit.stats[gpumc__row_of(p, draw)].divergent; }
 
-/* Up to GPUMC__DOTS draws, by two columns; without them, at their places below a trace. */
+/* Dots for up to GPUMC__DOTS draws at columns a and b; with SIZE_MAX, at their iterations below a trace. */
 static inline void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, size_t b)
 {
     const size_t total = p->fit.n_chains * p->fit.n_draws;
@@ -19666,7 +19668,7 @@ static inline void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, siz
     gpumc__put(p->w, "\"/>");
 }
 
-/* The smallest and the largest draw of each of up to GPUMC__POINTS stretches. */
+/* Each chain as the smallest and the largest draw of each of up to GPUMC__POINTS bins of iterations. */
 static inline void gpumc__trace_panel(gpumc__page *p)
 {
     const gpumc__sheet *s = &p->sheet;
@@ -19694,7 +19696,7 @@ static inline void gpumc__density_panel(gpumc__page *p)
     double q[5], low, high;
     gpumc__take_quantiles(s, q);
     gpumc__fence(s, &low, &high);
-    const int steps = high - low <= 40 && gpumc__are_whole(s->x, s->total);           /* are to keep apart */
+    const int steps = high - low <= 40 && gpumc__are_whole(s->x, s->total);           /* a peak each */
     const double width = steps ? 0.15 : gpumc__kernel_width(s), beyond = steps ? 0.5 : 0;
     low -= beyond;
     high += beyond;
@@ -19724,7 +19726,7 @@ static inline void gpumc__lags_panel(gpumc__page *p)
     }
 }
 
-/* Twenty times the first draws of each chain, on a shorter sheet in the same memory. */
+/* ESS of the first k / 20 of each chain, k = 1, ..., 20, on a shorter sheet in the same memory. */
 static inline void gpumc__growth_panel(gpumc__page *p, size_t column)
 {
     enum { n_points = 20 };
@@ -19774,7 +19776,7 @@ static inline void gpumc__put_quantity(gpumc__page *p, size_t column)
 }
 
 /* ---- several quantities -------------------------------------------------------------------------- */
-/* Appends a column that can be drawn and is not among them yet. */
+/* Appends a column, up to `most` of them, if it can be drawn and is not in the list yet. */
 static inline void gpumc__add_column(const gpumc__page *p, size_t *columns, size_t *n, size_t most,
                                      size_t column)
 {
@@ -19797,8 +19799,8 @@ static inline size_t gpumc__other_column(const gpumc__page *p, size_t column)
 static inline void gpumc__fill_other(gpumc__page *p, size_t column)
 { gpumc__fill_sheet(&p->other, gpumc_fit_series(p->options.other, gpumc__other_column(p, column))); }
 
-/* Intervals of columns, one a row. With is_both those of two fits, in standard deviations of the first about
-   its mean, so that one axis serves them all; z follows the name. */
+/* Intervals of columns, one a row. With is_both those of two fits, about the mean and in units of the standard
+   deviation of the first, so that all share one axis; z is given after the name. */
 static inline void gpumc__forest_panel(gpumc__page *p, const char *title, const size_t *columns, size_t n,
                                        int is_both)
 {
@@ -19831,7 +19833,8 @@ static inline void gpumc__forest_panel(gpumc__page *p, const char *title, const 
     }
 }
 
-/* Energies about their mean, and their steps: much narrower ones mean a slow walk (Betancourt 2016). */
+/* Densities of energies about their mean and of their steps: if these are much narrower, the energy is a slow
+   random walk (Betancourt 2016). */
 static inline void gpumc__energy_panel(gpumc__page *p)
 {
     const size_t each = sizeof(gpumc_draw_stats) / sizeof(double);
@@ -19885,7 +19888,7 @@ static inline void gpumc__pair_panel(gpumc__page *p, size_t a, size_t b)
     gpumc__put_draws(p, 1, a, b);
 }
 
-/* Those in which diverging draws differ most from the rest, then those looked at, then any. */
+/* Pairs of columns: those in which divergent draws differ most from the rest, then the focus, then any. */
 static inline void gpumc__put_pairs(gpumc__page *p)
 {
     gpumc__review v;
@@ -19915,8 +19918,8 @@ static inline void gpumc__put_pairs(gpumc__page *p)
 static inline const double *gpumc__replicate(const gpumc__page *p, size_t draw)
 { return p->fit.draws + gpumc__row_of(p, draw) * p->fit.n_columns + p->predictive->offset; }
 
-/* How many data lie in each bin, and how many of a replicated data set: its middle 90 and 50 %. Of counts the
-   square roots, after Kleiber & Zeileis's (2016) rootogram. */
+/* Number of data in each bin, and the central 90 and 50 % intervals of that number in replicated data. For
+   data that are whole numbers the square roots of these: the rootogram of Kleiber & Zeileis (2016). */
 static inline void gpumc__predictive_panel(gpumc__page *p)
 {
     const size_t n = p->options.n_observed, total = p->sheet.total;
@@ -19954,8 +19957,8 @@ static inline void gpumc__predictive_panel(gpumc__page *p)
     }
 }
 
-/* Notes P(replicate of observation i < observed | the others), ties broken by a number that depends on i
-   alone. The weights of the draws are those that gpumc__leave_out has just left. */
+/* Stores the LOO-PIT of observation i, P(replicate < observed | the others), ties split by a random number
+   that depends on i alone. The draws have the weights that gpumc__leave_out has just computed. */
 static inline void gpumc__note_pit(void *page, size_t column, const gpumc__sheet *s)
 {
     const gpumc__page *p = (const gpumc__page *)page;
@@ -19985,7 +19988,7 @@ static inline void gpumc__pit_panel(gpumc__page *p)
     gpumc__gap_panel(p, 2, 200, "LOO-PIT, ECDF minus even", GPUMC__RANKS - 1, z, gaps, 1, (double)n, 1);
 }
 
-/* Infinite ones stand at the top. */
+/* Values of k above 3, infinite ones included, are drawn at 3. */
 static inline void gpumc__pareto_panel(gpumc__page *p)
 {
     const gpumc_loo *loo = &p->loo;
@@ -20007,7 +20010,7 @@ static inline void gpumc__pareto_panel(gpumc__page *p)
     }
 }
 
-/* Leaving out each observation, of the other fit as well if it has as many. */
+/* Leave-one-out cross-validation, of the other fit as well if it has as many observations. */
 static inline gpumc_status gpumc__leave_out_all(gpumc__page *p)
 {
     const gpumc_fit *other = p->options.other;
@@ -20139,7 +20142,7 @@ static inline void gpumc__put_worst(gpumc__page *p)
     gpumc__put(p->w, "%s</dd></div>\n</dl>\n", p->fit.n_chains > GPUMC__DRAWN ? " &#8230;" : "");
 }
 
-/* What the run has found, as it stands in the fit. */
+/* The error, warnings and notes of the fit, and observations with a large Pareto k. */
 static inline void gpumc__put_verdict(gpumc__page *p)
 {
     const gpumc_warning *w = p->fit.warnings;
@@ -20204,7 +20207,7 @@ static inline void gpumc__put_row(gpumc__page *p, size_t column)
     gpumc__put_figure(p, r->r_hat > 1.01 ? "<td class=\"w\">" : "<td>", r->r_hat, -3, "</td></tr>\n");
 }
 
-/* The first rows, then those that are folded away. */
+/* The first GPUMC__OPEN_ROWS rows, then more, up to GPUMC__TABLE_ROWS, folded away. */
 static inline void gpumc__put_table(gpumc__page *p)
 {
     const size_t n = p->n_listed, shown = gpumc__smaller(n, GPUMC__TABLE_ROWS);
@@ -20274,7 +20277,7 @@ static inline void gpumc__report_contents(gpumc__writer *w, const void *of)
 }
 
 /* ---- what the page will show --------------------------------------------------------------------- */
-/* Returns the bytes wanted; NULL: only these. */
+/* Places the arrays of the page at base, or nothing if that is NULL; returns the bytes needed. */
 static inline size_t gpumc__place_page(gpumc__page *p, void *base)
 {
     gpumc__arena arena = { (char *)base, 0 };
@@ -20291,8 +20294,8 @@ static inline size_t gpumc__place_page(gpumc__page *p, void *base)
     return arena.used;
 }
 
-/* Parameters and generated quantities: what fails a check, by R-hat, then the rest in the model's order; and
-   by the z of what two fits have in common. The largest comes first by its negative. */
+/* Lists parameters and generated quantities: those that fail a check by R-hat, then the rest in the model's
+   order; and those that two fits share by |z|. The sort is ascending: negatives put the largest first. */
 static inline void gpumc__list_columns(gpumc__page *p)
 {
     const double enough = 100 * (double)p->fit.n_chains;
@@ -20316,7 +20319,7 @@ static inline void gpumc__list_columns(gpumc__page *p)
     qsort(p->apart, p->n_apart, sizeof *p->apart, gpumc__compare_ranked);
 }
 
-/* What the user names; or what fails a check and scalars, then the rest, in the order of the list. */
+/* The focus: what the user names; or what fails a check and scalars, then the rest, in the list's order. */
 static inline gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *error)
 {
     const size_t most = GPUMC__LOOKED_AT, n_named = p->options.n_names;
@@ -20374,7 +20377,7 @@ static inline gpumc_status gpumc__prepare_page(gpumc__page *p, void **block, gpu
 }
 
 GPUMC__OFTEN
-/* A fit that cannot be shown is refused by the writer. */
+/* A fit without draws is refused by gpumc__write_files. */
 GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_report_options *options,
                                           const char *path, gpumc_error *error)
 {
