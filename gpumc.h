@@ -17226,7 +17226,7 @@ enum { GPUMC__NO_NUMBER = 0, GPUMC__REAL, GPUMC__INTEGER };
 enum { GPUMC__KEPT = 800 };
 
 /* A decimal number: its digits, as a whole number, times 10^exponent. A point half way between two doubles
-   has at most 767 digits, so it only matters whether all those not kept are 0: if not, the last is made odd. */
+   has at most 767 digits: of those dropped it only matters whether all are 0; if not, the last kept is no 0. */
 typedef struct gpumc__literal {
     const char *start, *end;             /* its first digit or point; one past its last character */
     size_t before, has_point, after, n;  /* digits on either side of the point; digits kept */
@@ -17375,7 +17375,7 @@ static GPUMC__PRINTF(3, 4) int gpumc__malformed(gpumc__reader *r, const char *at
     return 0;
 }
 
-/* Makes room for at least `more` further items. Growth adds half of the present number. 0 without memory. */
+/* Makes room for `more` further items at least, growing by half or more; returns 0 without memory for it. */
 static int gpumc__reserve(const gpumc_allocator *allocator, gpumc__buffer *b, size_t more, size_t each,
                           gpumc_error *error)
 {
@@ -17622,7 +17622,7 @@ static int gpumc__csv_field(gpumc__reader *r)
     return 1;
 }
 
-/* Adds the variable of a field of the first line. Without a name it is called V and its number, from 1. */
+/* Adds the variable that a field of the first line names; without a name it is V1, V2, ... by position. */
 static int gpumc__csv_name(gpumc__reader *r, const char *start)
 {
     char place[32];
@@ -17647,7 +17647,7 @@ static int gpumc__csv_value(gpumc__reader *r, const char *start, gpumc_variable 
     return gpumc__push_value(r, value);
 }
 
-/* The first line defines the variables, the others hold a value of each; without header it is read twice. */
+/* The first line defines the variables, the others hold a value of each; without header it is read again. */
 static int gpumc__csv_line(gpumc__reader *r)
 {
     const size_t n = r->data->n_variables;
@@ -17778,7 +17778,7 @@ GPUMC_API void gpumc_data_free(gpumc_data *data)
 }
 
 /* ---- files that are complete or not there ------------------------------------------------------ */
-/* `failed` is errno of the first failure, after which nothing is written. part: which of several files. */
+/* failed: errno of the first failure, or -1; after it nothing is written. part: which of several files. */
 typedef struct gpumc__writer { FILE *file; int failed; size_t part; } gpumc__writer;
 
 static int gpumc__reason(int failed) { return !failed ? 0 : errno ? errno : -1; }
@@ -17801,7 +17801,7 @@ static void gpumc__put_number(gpumc__writer *w, const char *before, double value
 
 typedef void (*gpumc__contents)(gpumc__writer *w, const void *of);
 
-/* Writes a file, or with mode "ab" appends to it. If it is complete by that, it is on the disk on return. */
+/* Writes a file, or with mode "ab" appends to it. A complete one is synced to the disk before the return. */
 static gpumc_status gpumc__write_file(const char *path, const char *mode, int complete, const void *of,
                                       size_t part, gpumc__contents contents, gpumc_error *error)
 {
@@ -18199,7 +18199,7 @@ GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric 
    consolidated metadata need it. An array of draws has one file (a Zarr chunk) a chain, or several of up to
    128 MiB, to which rows are appended; the last is padded, because readers refuse a short one. An array known
    to take a mebibyte at most has all chains in one file: creating a file costs as much as that. Fill values
-   are null or NaN: 0 and false would be read as missing. gpumc.json is what gpumc_merge reads, as JSON data. */
+   are null or NaN: 0 and false would be read as missing. gpumc.json, JSON data, is read by gpumc_merge. */
 enum {
     GPUMC__ROOT, GPUMC__CONSTANT_DATA, GPUMC__LOG_LIKELIHOODS, GPUMC__OBSERVED_DATA, GPUMC__POSTERIOR,
     GPUMC__PREDICTIVE, GPUMC__STATS, GPUMC__FREE, GPUMC__WARMUP, GPUMC__WARMUP_STATS };
@@ -18229,7 +18229,7 @@ typedef struct gpumc__entry {
     int group, type, form;
     const size_t *dims;                  /* of data, or of one draw */
     size_t n_dims, count;                /* count: product of dims, or the length of a dimension */
-    size_t at, chunk, chains;            /* sampled: offset in the row of a draw; draws, chains per file */
+    size_t at, chunk, chains;            /* sampled: byte offset in the row of a draw; draws, chains a file */
     const double *values;                /* of data */
     const char *const *labels;           /* of a dimension, the longest of width code points; NULL: numbers */
     size_t width;
@@ -18240,8 +18240,8 @@ typedef struct gpumc__store {
     gpumc_store_options options;
     size_t planned, n_draws;             /* draws per chain: that files are laid out for; that there are */
     gpumc__buffer entries;
-    char *path;                          /* PATH.tmp and, after root bytes, the current file in it; PATH */
-    size_t root, room;                   /*   itself is at path + room */
+    char *path;                          /* PATH.tmp, then the file at hand in it; PATH is at path + room */
+    size_t root, room;                   /* length of PATH.tmp; bytes for all that */
     gpumc_status status;                 /* after the first failure nothing more is done */
     int has_checkpoint, keeps;           /* PATH.tmp may exist already; it is kept after a failure */
     gpumc_allocator allocator;
@@ -18476,8 +18476,7 @@ static const char *gpumc__chunk_file(gpumc__store *s, const gpumc__entry *e, siz
     return gpumc__in_store(s, e, name);
 }
 
-/* Writes a file of a store. Complete files, with a checkpoint all, are synced here if gpumc__sync_all is not
-   able to sync all at once. */
+/* Writes a file of a store. Complete ones (with a checkpoint, all) are synced, here or by gpumc__sync_all. */
 static void gpumc__write_part(gpumc__store *s, const char *path, const char *mode, int complete,
                               const void *of, size_t part, gpumc__contents contents)
 {
@@ -18585,7 +18584,7 @@ static void gpumc__put_meta(gpumc__writer *w, const gpumc__store *s, const gpumc
     }
 }
 
-/* Checksum of data and labels; gpumc_merge compares the model's name and names and shapes of draws directly. */
+/* Checksum of data and labels; gpumc_merge compares model, names and shapes of draws directly. */
 static uint64_t gpumc__digest_of(const gpumc__store *s)
 {
     uint64_t digest = GPUMC__FNV_START;
@@ -19221,7 +19220,7 @@ static gpumc_status gpumc__merge_warnings(const gpumc__merge *m, size_t n)
     return status;
 }
 
-/* Does all of gpumc_merge but placing the indices and paths. */
+/* The work of gpumc_merge, which provides the memory for indices and paths. */
 static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
 {
     gpumc_fit *f = m->fit;
@@ -19252,7 +19251,7 @@ static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
     memset(f->stats, 0, f->n_chains * f->n_draws * sizeof *f->stats);
     gpumc__merge_facts(m, n);
     status = gpumc__load_stores(m, n);
-    if (!status && f->options.thin <= 1) {               /* else draws that were not kept count, too */
+    if (!status && f->options.thin <= 1) {               /* else it counts draws that were not kept, too */
         f->n_divergent = 0;
         for (size_t i = 0; i < f->n_chains * f->n_draws; i++) f->n_divergent += f->stats[i].divergent;
     }
@@ -19302,20 +19301,20 @@ GPUMC_API gpumc_status gpumc_merge(const char *const *paths, size_t n_paths, con
 
 /* ======================================================================================= >>report
    A fit as one HTML page that needs nothing but a browser: tables and inline SVG, no scripts, nothing
-   fetched. However large the model, there are at most 40 panels, each of bounded length, and what may be wrong
-   comes first. A panel is paths, dots and text on one pair of axes, in whole tenths of a pixel: coordinates do
-   not depend on the locale and cannot be NaN. Plots after Gabry et al. (2019), ranks after Saeilynoja,
-   Buerkner & Vehtari (2022). Read first: gpumc__report_contents, the page from top to bottom;
-   gpumc__open_panel and gpumc__put_path, which draw nearly everything. */
+   fetched. However large the model there are at most 40 panels, each of bounded length, and what may be wrong
+   comes first. A panel is paths, dots and text on one pair of axes in whole tenths of a pixel: no coordinate
+   depends on the locale or can be NaN. Plots after Gabry et al. (2019), ranks after Saeilynoja, Buerkner &
+   Vehtari (2022). Read first: gpumc__report_contents, the page from top to bottom; gpumc__open_panel and
+   gpumc__put_path, which draw nearly everything. */
 GPUMC__ONCE
 
 enum {
-    GPUMC__LOOKED_AT = 5, GPUMC__PAIRED = 4,   /* quantities with five panels each; those in six pairs */
+    GPUMC__LOOKED_AT = 5, GPUMC__PAIRED = 4,   /* quantities: with five panels each; with six for all pairs */
     GPUMC__FORESTS = 3, GPUMC__FOREST_ROWS = 40,
     GPUMC__DRAWN = 8,                          /* chains in a panel, as many as there are colours */
     GPUMC__POINTS = 200, GPUMC__RANKS = 100,   /* points of a curve, bins of a trace; points of an ECDF */
     GPUMC__DOTS = 1000, GPUMC__REPLICATES = 100, GPUMC__BINS = 30,
-    GPUMC__OPEN_ROWS = 25, GPUMC__TABLE_ROWS = 1000,         /* rows open; and with those folded */
+    GPUMC__OPEN_ROWS = 25, GPUMC__TABLE_ROWS = 1000,         /* rows: shown; with those folded away */
     GPUMC__BARE = 8, GPUMC__NUMBERED = 42                    /* left margins: no y axis; with it */
 };
 
@@ -19333,7 +19332,7 @@ typedef struct gpumc__page {
     size_t n_groups, drawn[GPUMC__DRAWN], n_drawn;       /* chains, or the halves of a single one */
     double *counts, *reach;           /* by group: draws counted; largest distance of ranks from uniform */
     const gpumc_block *predictive;
-    double *bins;                     /* in each: numbers of values of each replicate, then of the data */
+    double *bins;                     /* by bin: numbers of values of each replicate, then of the data */
     double *pits, *ks, *elpds[2];     /* by observation with a log likelihood; elpds[1]: of other */
     size_t n_observations;
     gpumc_loo loo;                    /* valid if has_loo */
@@ -19374,7 +19373,7 @@ static inline void gpumc__short_name(const gpumc__page *p, size_t column, size_t
     if (kept < length) name[0] = name[1] = '.';
 }
 
-/* Writes x with `digits` significant digits; if negative, -digits decimals; if 0, floor(x). A dash for NaN. */
+/* Writes x, NaN as a dash: to `digits` significant digits, if negative to -digits decimals, if 0 floor(x). */
 static inline void gpumc__put_figure(gpumc__page *p, const char *before, double x, int digits,
                                      const char *after)
 {
@@ -19454,7 +19453,7 @@ static inline void gpumc__set_range(gpumc__axis *a, double low, double high)
     a->high = wide ? high : middle + half;
 }
 
-/* Ticks 1, 2 or 5 times a power of ten apart, as close as the labels allow; for the y axis with grid lines. */
+/* Ticks 1, 2 or 5 times a power of ten apart, as close as labels allow; those of y have grid lines. */
 static inline void gpumc__put_ticks(gpumc__page *p, const gpumc__axis *a)
 {
     const int upright = a == &p->y;
@@ -19522,7 +19521,7 @@ static inline void gpumc__take_quantiles(gpumc__sheet *s, double *q)
 }
 
 /* ---- curves -------------------------------------------------------------------------------------- */
-/* The range of the draws, but beyond the central 99 % of them at most by a third of the width of these. */
+/* The range of the draws, but at most their central 99 % interval, extended by a third of it at both ends. */
 static inline void gpumc__fence(gpumc__sheet *s, double *low, double *high)
 {
     const double first = gpumc__quantile(s, 0.005), last = gpumc__quantile(s, 0.995);
@@ -19546,7 +19545,7 @@ static inline int gpumc__are_whole(const double *x, size_t n)
     return i == n;
 }
 
-/* Kernel density estimate at GPUMC__POINTS points u, low to high: normal, mirrored there. Returns its peak. */
+/* Density at GPUMC__POINTS points u, low to high: normal kernel mirrored at both ends. Returns its peak. */
 static inline double gpumc__estimate_density(const double *x, size_t n, double low, double high, double width,
                                              double *u, double *density)
 {
@@ -19575,13 +19574,12 @@ static inline double gpumc__estimate_density(const double *x, size_t n, double l
     return largest;
 }
 
-/* Number of standard deviations within which n_lines Brownian bridges all stay with probability 99 %, at z =
-   1 %, ..., 99 %. Standardised they are stationary in the log odds of z; a fit, within 0.005 up to 65536 lines,
+/* Standard deviations within which n_lines Brownian bridges all stay with probability 99 %, at z = 1 %, ...,
+   99 %. Standardised they are stationary in the log odds of z; this is a fit, within 0.005 up to 65536 lines,
    to the level crossed with probability 1 % by Siegmund's (1985) approximation for crossings in steps. */
 static inline double gpumc__band_width(double n_lines) { return sqrt(12.85 + 2.01 * log(n_lines)); }
 
-/* Lines ECDF(z) - z over the simultaneous 99 % band of `of` lines of n uniform numbers each, which consists of
-   binomial quantiles at one level. */
+/* Lines ECDF(z) - z, and a joint 99 % band for `of` lines of n uniforms: binomial quantiles of one level. */
 static inline void gpumc__gap_panel(gpumc__page *p, int columns, double height, const char *title,
                                     size_t n_points, const double *z, double (*gaps)[GPUMC__RANKS],
                                     size_t n_lines, double n, double of)
@@ -19635,8 +19633,8 @@ static inline void gpumc__choose_chains(gpumc__page *p)
     for (size_t g = 0; g < p->n_groups; g++) if (p->reach[g] < 0) p->drawn[p->n_drawn++] = g;
 }
 
-/* The band is for the ESS without variance between chains: differences between them must not widen it. A group
-   of m draws is compared with all, its own included, and so varies as m / (1 - 1 / groups) draws would. */
+/* The band is for the ESS without variance between chains: their differences must not widen it. A group of m
+   draws is compared with all, its own included: it varies as m / (1 - 1 / groups) independent draws would. */
 static inline void gpumc__rank_panel(gpumc__page *p)
 {
     double gaps[GPUMC__DRAWN][GPUMC__RANKS];
@@ -19799,8 +19797,8 @@ static inline size_t gpumc__other_column(const gpumc__page *p, size_t column)
 static inline void gpumc__fill_other(gpumc__page *p, size_t column)
 { gpumc__fill_sheet(&p->other, gpumc_fit_series(p->options.other, gpumc__other_column(p, column))); }
 
-/* Intervals of columns, one a row. With is_both those of two fits, about the mean and in units of the standard
-   deviation of the first, so that all share one axis; z is given after the name. */
+/* Intervals of columns, one a row. With is_both those of two fits, about the first's mean and in units of its
+   standard deviation, so that all share one axis; z is given after the name. */
 static inline void gpumc__forest_panel(gpumc__page *p, const char *title, const size_t *columns, size_t n,
                                        int is_both)
 {
@@ -19833,8 +19831,7 @@ static inline void gpumc__forest_panel(gpumc__page *p, const char *title, const 
     }
 }
 
-/* Densities of energies about their mean and of their steps: if these are much narrower, the energy is a slow
-   random walk (Betancourt 2016). */
+/* Energies about their mean, and their steps: where much narrower, a slow random walk (Betancourt 2016). */
 static inline void gpumc__energy_panel(gpumc__page *p)
 {
     const size_t each = sizeof(gpumc_draw_stats) / sizeof(double);
@@ -20207,7 +20204,7 @@ static inline void gpumc__put_row(gpumc__page *p, size_t column)
     gpumc__put_figure(p, r->r_hat > 1.01 ? "<td class=\"w\">" : "<td>", r->r_hat, -3, "</td></tr>\n");
 }
 
-/* The first GPUMC__OPEN_ROWS rows, then more, up to GPUMC__TABLE_ROWS, folded away. */
+/* The first GPUMC__OPEN_ROWS rows, then the others, up to GPUMC__TABLE_ROWS in all, folded away. */
 static inline void gpumc__put_table(gpumc__page *p)
 {
     const size_t n = p->n_listed, shown = gpumc__smaller(n, GPUMC__TABLE_ROWS);
