@@ -17226,7 +17226,7 @@ enum { GPUMC__NO_NUMBER = 0, GPUMC__REAL, GPUMC__INTEGER };
 enum { GPUMC__KEPT = 800 };
 
 /* A decimal number: its digits, as a whole number, times 10^exponent. A point half way between two doubles
-   has at most 767 digits: of those dropped it only matters whether all are 0; if not, the last kept is no 0. */
+   has at most 767 digits: of those dropped it only matters whether all are 0; else the last kept is not 0. */
 typedef struct gpumc__literal {
     const char *start, *end;             /* its first digit or point; one past its last character */
     size_t before, has_point, after, n;  /* digits on either side of the point; digits kept */
@@ -18562,7 +18562,7 @@ static void gpumc__put_group(gpumc__writer *w, const gpumc__store *s, int group)
     gpumc__put(w, "}");
 }
 
-/* The two metadata files of an entry, in the order of their names. */
+/* Names of the two metadata files of an entry, in sorted order. */
 static const char *gpumc__meta_name(const gpumc__entry *e, int second)
 { return e->form == GPUMC__IS_GROUP ? second ? ".zgroup" : ".zattrs" : second ? ".zattrs" : ".zarray"; }
 
