@@ -17223,7 +17223,7 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
 /* What a text parses as. GPUMC__INTEGER: written without point and exponent, and exact as a double. */
 enum { GPUMC__NO_NUMBER = 0, GPUMC__REAL, GPUMC__INTEGER };
 
-enum { GPUMC__KEPT = 800 };
+enum { GPUMC__KEPT = 800 };              /* digits */
 
 /* A decimal number: its digits, as a whole number, times 10^exponent. A point half way between two doubles
    has at most 767 digits: of those dropped it only matters whether all are 0; else the last kept is not 0. */
@@ -17339,7 +17339,7 @@ GPUMC_API size_t gpumc_format_number(double value, char *text)
 
 typedef struct gpumc__buffer { void *items; size_t n, room; } gpumc__buffer;
 
-/* The state of a reader; the functions that make it up return 0 on failure. */
+/* The state of a reader. The functions of readers return 0 on failure. */
 typedef struct gpumc__reader {
     const char *text, *at, *end;
     const char *path;                    /* for messages; NULL: read from memory */
@@ -17422,7 +17422,7 @@ static int gpumc__is_utf8(const char *text)
     return 1;
 }
 
-/* Adds a variable, still empty. A doubled quote in its name stands for one, as in CSV; JSON's have none. */
+/* Adds a variable, still empty. A doubled quote in its name stands for one, as in CSV; JSON has none. */
 static int gpumc__add_variable(gpumc__reader *r, const char *at, const char *name, size_t length)
 {
     gpumc_data *data = r->data;
@@ -18128,7 +18128,7 @@ GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char 
     return gpumc__write_files(fit, path, 0, gpumc__metric_contents, error);
 }
 
-/* JSON as Stan's data, except that a string in place of a number is NaN. */
+/* Stan's JSON data, except that a string in place of a number is NaN. */
 static int gpumc__json_with_texts(gpumc__reader *r)
 {
     r->takes_texts = 1;
@@ -18198,8 +18198,8 @@ GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric 
    Zarr version 2 in the schema of ArviZ: a list of entries (the root, groups, arrays), sorted as readers of
    consolidated metadata need it. An array of draws has one file (a Zarr chunk) a chain, or several of up to
    128 MiB, to which rows are appended; the last is padded, because readers refuse a short one. An array known
-   to take a mebibyte at most has all chains in one file: creating a file costs as much as that. Fill values
-   are null or NaN: 0 and false would be read as missing. gpumc.json, JSON data, is read by gpumc_merge. */
+   to take at most a mebibyte, which costs a disk no more than creating a file, has all chains in one. Fill
+   values are null or NaN: 0 and false would be read as missing. gpumc.json is JSON data for gpumc_merge. */
 enum {
     GPUMC__ROOT, GPUMC__CONSTANT_DATA, GPUMC__LOG_LIKELIHOODS, GPUMC__OBSERVED_DATA, GPUMC__POSTERIOR,
     GPUMC__PREDICTIVE, GPUMC__STATS, GPUMC__FREE, GPUMC__WARMUP, GPUMC__WARMUP_STATS };
@@ -18291,7 +18291,7 @@ static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
 static int gpumc__is_plain(const char *text)
 { return text && gpumc__is_utf8(text) && !strpbrk(text, "\"\\"); }
 
-/* Adds a dimension to a group, where it may be already: several variables may share it. */
+/* Adds a dimension to a group, unless it is there already: several variables may share one. */
 static void gpumc__add_dimension(gpumc__store *s, int group, const char *name, size_t count,
                                  const char *const *labels)
 {
@@ -18708,7 +18708,7 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     gpumc__check_dimensions(s);
 }
 
-/* Releases a store; a failed one is removed from the disk, unless s->keeps. */
+/* Releases a store; a failed one is removed from the disk, unless s->keeps is set. */
 static gpumc_status gpumc__close_store(gpumc__store *s)
 {
     for (size_t i = s->status && !s->keeps ? s->entries.n : 0; i-- > 0;) {
@@ -19310,7 +19310,7 @@ GPUMC__ONCE
 
 enum {
     GPUMC__LOOKED_AT = 5, GPUMC__PAIRED = 4,   /* quantities: with five panels each; with six for all pairs */
-    GPUMC__FORESTS = 3, GPUMC__FOREST_ROWS = 40,
+    GPUMC__FORESTS = 3, GPUMC__FOREST_ROWS = 40,             /* panels of intervals; rows in each */
     GPUMC__DRAWN = 8,                          /* chains in a panel, as many as there are colours */
     GPUMC__POINTS = 200, GPUMC__RANKS = 100,   /* points of a curve, bins of a trace; points of an ECDF */
     GPUMC__DOTS = 1000, GPUMC__REPLICATES = 100, GPUMC__BINS = 30,
