@@ -253,7 +253,7 @@
 #endif
 
 /* ================================================================================= >>api-platform
-   Version, switches a user may set before including, and the few words that differ between compilers. */
+   Version, switches that a user may set before including, and the keywords that differ between compilers. */
 #define GPUMC_VERSION_MAJOR 0
 #define GPUMC_VERSION_MINOR 1
 #define GPUMC_VERSION_PATCH 0
@@ -268,8 +268,8 @@
    GPUMC_FN marks leaf functions: scalar C without branches or libm, which compilers vectorise and nvcc
    compiles. GPUMC_LOOP marks functions whose loops over leaves must become vector code at any optimisation
    level. gcc needs no-trapping-math to turn ?: into selects, and no-fast-math keeps NaN meaningful under a
-   user's flags, as GPUMC__PRECISE does in clang. GPUMC_TEAM marks what a team of GPU threads runs too: the
-   sampler's state machine and what it stands on. */
+   user's flags, as GPUMC__PRECISE does in clang. GPUMC_TEAM marks functions that a team of GPU threads runs
+   as well: the sampler's state machine and what it calls. */
 #if defined(__GNUC__) || defined(__clang__)
 #define GPUMC__UNUSED __attribute__((__unused__))
 #define GPUMC__NOINLINE __attribute__((__noinline__, __unused__))
@@ -298,7 +298,7 @@
 #define GPUMC_FN static inline __attribute__((__always_inline__, __unused__, optimize("no-fast-math")))
 #define GPUMC__LOOP_OPTIONS "no-fast-math", "O2", "tree-vectorize", "vect-cost-model=dynamic", \
     "no-trapping-math", "fp-contract=fast", "no-thread-jumps", "no-tree-loop-distribute-patterns", \
-    "tree-loop-optimize", "tree-ch", "tree-pta"          /* which GPUMC__SELDOM does without */
+    "tree-loop-optimize", "tree-ch", "tree-pta"          /* which GPUMC__SELDOM turns off */
 #define GPUMC_LOOP __attribute__((optimize(GPUMC__LOOP_OPTIONS)))
 #define GPUMC_TEAM
 #else
@@ -309,7 +309,7 @@
 #if defined(__clang__) && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__))
 #define GPUMC__PRECISE _Pragma("float_control(precise, on, push)")
 #define GPUMC__PRECISE_END _Pragma("float_control(pop)")
-#elif defined(__clang__)                    /* which does not know that one there */
+#elif defined(__clang__)                    /* float_control is unknown on other targets */
 #define GPUMC__PRECISE _Pragma("clang fp reassociate(off)")
 #define GPUMC__PRECISE_END
 #elif defined(__GNUC__) && !defined(__CUDACC__) && defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
@@ -321,10 +321,10 @@
 #endif
 GPUMC__PRECISE
 
-/* Instruction sets of which one program holds a copy each of its hot loops. GPUMC__ISA_COPIES(X, ...) writes
+/* Instruction sets: a program holds one copy of each hot loop for every set. GPUMC__ISA_COPIES(X, ...) writes
    X(suffix, attributes, pragma, ...) once for each; GPUMC__ISA_TABLE(name) lists name_suffix in the order of
-   gpumc_isa. clang wants the width of 512 bits said before the loop, and would warn of every such loop at -O1
-   and -Os, which follow no hints. (For equal bits: GPUMC__COPIES.) */
+   gpumc_isa. clang vectorises at 512 bits only where a pragma before the loop asks for it, and would warn of
+   each at -O1 and -Os, which ignore such hints. (For copies that agree bit by bit: GPUMC__COPIES.) */
 #if defined(__clang__) && defined(__OPTIMIZE__)
 #define GPUMC__LANE_LOOP _Pragma("clang loop vectorize(enable)")
 #define GPUMC__WIDE_LOOP _Pragma("clang loop vectorize_width(8)")
@@ -358,13 +358,13 @@ GPUMC__PRECISE
 #define GPUMC__ISA_COPIES(X, ...) GPUMC__ISA_BASELINE(X, __VA_ARGS__)
 #define GPUMC__ISA_TABLE(name) { name##_baseline, name##_baseline, name##_baseline }
 #endif
-/* A strip is as many lanes as a register holds, its loop one vector operation; GPUMC__FLAT marks short loops
-   inside it. (clang does not see to one of two doubles.) Rows of few parameters mostly wait for themselves:
-   gcc interleaves two strips of WOVEN lanes, by the attributes of ROW. Longer rows want all registers.
-   GPUMC__UNROLL stands before a loop over the lanes of a sum: gcc then keeps the lanes in registers; clang
-   does so by itself. GPUMC__PEEL unrolls loops of a few vectors. GPUMC__OF_LANE: what depends on parameters
-   alone leaves the loop over tiles as vectors in gcc, which keeps scalar choices inside, and as scalars in
-   clang. */
+/* A strip is as many lanes as a register holds, so that a loop over it is one vector operation; GPUMC__FLAT
+   marks the short loops inside it. (clang does not vectorise strips of two doubles.) Rows of few parameters
+   are bound by latency: there gcc, by the attributes of GPUMC__ROW_avx2, interleaves two strips of
+   GPUMC__WOVEN lanes; rows of more parameters need all registers. GPUMC__UNROLL stands before a loop over the
+   lanes of a sum: gcc then keeps them in registers; clang does so by itself. GPUMC__PEEL unrolls loops of a
+   few vectors. GPUMC__OF_LANE: what depends on parameters alone is hoisted out of the loop over tiles as
+   vectors in gcc, which would leave scalar selections inside, and as scalars in clang. */
 #define GPUMC__STRIP_avx2 4
 #define GPUMC__STRIP_avx512 8
 #define GPUMC__ROW_baseline(attributes) attributes
@@ -392,9 +392,9 @@ GPUMC__PRECISE
 typedef enum gpumc_isa { GPUMC_ISA_AUTO = 0, GPUMC_ISA_BASELINE, GPUMC_ISA_AVX2, GPUMC_ISA_AVX512 } gpumc_isa;
 enum { GPUMC__N_ISA = 3 };
 
-/* GPUMC__LOOP_INLINE: a loop that each instruction set inlines; it has the attributes of one itself, because
-   gcc optimises it once before. GPUMC__FETCH asks for a line in the second-level cache: what goes to the
-   first waits for one of its few open misses. */
+/* GPUMC__LOOP_INLINE marks a loop that the copies for each instruction set inline; it has the attributes of
+   GPUMC_LOOP itself, because gcc optimises it once before inlining. GPUMC__FETCH prefetches a line into the
+   second-level cache: a prefetch into the first waits for one of the few misses that it can have pending. */
 #if defined(__GNUC__) && !defined(__CUDACC__)
 #define GPUMC__LOOP_INLINE static inline __attribute__((__always_inline__, __unused__)) GPUMC_LOOP
 #define GPUMC__FETCH(p) __builtin_prefetch(p, 0, 2)
@@ -414,17 +414,17 @@ typedef GPUMC_REAL gpumc_real;
 extern "C" {
 #endif
 
-/* The set that wanted stands for on this machine: AUTO is the one that the environment variable GPUMC_ISA
-   names (baseline, avx2, avx512, or as gpumc_isa_name does), or the best; a set that is missing here becomes
-   the best below it. */
+/* The instruction set that `wanted` stands for on this machine. AUTO is the one that the environment variable
+   GPUMC_ISA names (baseline, avx2, avx512, or a name that gpumc_isa_name returns), else the best; a set that
+   this machine lacks becomes the best that it has. */
 GPUMC_API gpumc_isa gpumc_isa_resolve(gpumc_isa wanted);
-/* "SSE2", "AVX2", "AVX-512", "NEON" or "baseline". */
+/* Name of the set that isa resolves to: "SSE2", "AVX2", "AVX-512", "NEON" or "baseline". */
 GPUMC_API const char *gpumc_isa_name(gpumc_isa isa);
 
 /* ==================================================================================== >>api-error
    Calls return a status by value; the text that names the argument, its value and the remedy goes to the
    fit where there is one, otherwise to a gpumc_error, which may be NULL. Calls that return a status check
-   what they get; those made for every gradient, in a density or step by step, trust it. */
+   their arguments; those made for every gradient, in a density or step by step, do not. */
 #define GPUMC_STATUS_LIST(X) \
     X(GPUMC_OK, 0, "success") \
     X(GPUMC_STOPPED, 1, "stopped on request; the draws so far are kept") \
@@ -448,16 +448,16 @@ typedef struct gpumc_error { gpumc_status status; char text[256]; } gpumc_error;
 GPUMC_API const char *gpumc_status_text(gpumc_status status);
 
 /* =================================================================================== >>api-memory
-   All allocation goes through one pair of functions; both NULL, or a call that gets none: malloc and free. */
+   All allocation goes through one pair of functions: malloc and free if both, or the allocator, are NULL. */
 typedef struct gpumc_allocator {
     void *(*allocate)(size_t bytes, void *user);
     void (*release)(void *block, void *user);
     void *user;
 } gpumc_allocator;
 
-/* Threads that wait for work to share: at most num_threads with the caller's own; 0: one a core it may use.
-   A team in use does no other work: a second thread, or a part, that asks runs its parts alone, as member 0.
-   run is called once for each part below n_parts, member below the number of threads. NULL: out of memory. */
+/* A team of threads that share work: at most num_threads, the caller's included; 0: one per core that the
+   process may use. NULL: out of memory. _run calls run once for each part below n_parts, member below the
+   number of threads; where the team is busy, the caller (another thread, or a part) runs all as member 0. */
 typedef struct gpumc_team gpumc_team;
 GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator);
 GPUMC_API int gpumc_team_threads(const gpumc_team *team);
@@ -470,10 +470,10 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team);
    vector code inside a GPUMC_LOOP and nvcc compiles for the device. They compute in double. The error given
    is the largest seen in over a million points (tests/long_math.c), in units in the last place (ULP), with or
    without fused multiply-adds. NaN, infinities, zeros and subnormal numbers are right; outside its domain a
-   function is NaN. Of code compiled with -ffast-math, only loops marked GPUMC_LOOP by gcc keep this.
+   function is NaN. In code compiled with -ffast-math only gcc's GPUMC_LOOP functions keep these guarantees.
    Choices are ternaries between values computed before, written so that NaN falls through.
-   First come the polynomials, made by tests/poly.py, then what takes numbers apart, then the functions.
-   Read first: gpumc_exp and gpumc_log, whose idioms the others share. */
+   First come the polynomials, made by tests/poly.py, then operations on the bits of a number, then the
+   functions. Read first: gpumc_exp and gpumc_log, whose idioms the others share. */
 #define GPUMC_PI 3.14159265358979323846
 #define GPUMC_LOG_2 0.69314718055994530942
 #define GPUMC_LOG_PI 1.14472988584940017414
@@ -710,7 +710,7 @@ GPUMC_FN double gpumc__log_split_any(double x, double *f)
     const double k = gpumc__log_split(x * (subnormal ? GPUMC__TWO_54 : 1.0), f);
     return k - (subnormal ? 54.0 : 0.0);
 }
-/* log(2^k (1 + f)) + e = k LOG_2_HI + (f - rest) for small e: by the series of 2 atanh(f / (2 + f)). */
+/* rest in log(2^k (1 + f)) + e = k LOG_2_HI + (f - rest), e small: by the series of 2 atanh(f / (2 + f)). */
 GPUMC_FN double gpumc__log_rest(double k, double f, double e)
 {
     const double s = f / (2.0 + f), z = s * s;
@@ -732,7 +732,7 @@ GPUMC_FN double gpumc_log(double x)
     const double outside = x < 0.0 ? GPUMC_NAN : -GPUMC_INF, inside = 0.0 < x ? y : outside;
     return x < GPUMC_INF ? inside : x;
 }
-/* log(u + lo) for normal u > 0 and |lo| at most half an ULP of u; over = u + lo - 1 is used where k = 0. */
+/* log(u + lo) for normal u > 0 and |lo| at most half an ULP of u; over = u + lo - 1 is f where k = 0. */
 GPUMC_FN double gpumc__log_sum(double u, double lo, double over)
 {
     double f_u;
@@ -768,7 +768,7 @@ GPUMC_FN double gpumc__rsqrt_start(double x)
     return y_1 + y_1 * e_1 * (0.5 + 0.375 * e_1);
 }
 /* sqrt(x); compilers do not vectorise the library's. 0.501 ULP
-   One Newton step from s, the residue x - s^2 exact by halves; small x is scaled by 2^108 to keep it so. */
+   One Newton step from s, split so that the residue x - s^2 is exact; small x is scaled by 2^108 for that. */
 GPUMC_FN double gpumc_sqrt(double x)
 {
     const int tiny = x < 1e-290;
@@ -778,13 +778,13 @@ GPUMC_FN double gpumc_sqrt(double x)
     const double outside = x == 0.0 ? x : GPUMC_NAN, inside = 0.0 < x ? root : outside;
     return x < GPUMC_INF ? inside : x;
 }
-/* For x from 1e-290 on, short of infinity. */
+/* 1 / sqrt(x) for finite x >= 1e-290. */
 GPUMC_FN double gpumc__rsqrt_normal(double x)
 {
     const double y = gpumc__rsqrt_start(x);
     return y + 0.5 * (y * (1.0 - x * y * y));
 }
-/* 1 / sqrt(x), at 0 infinity of its sign. 1.3 ULP */
+/* 1 / sqrt(x); at 0 infinity, with the sign of the zero. 1.3 ULP */
 GPUMC_FN double gpumc_rsqrt(double x)
 {
     const int tiny = x < 1e-290;
@@ -812,7 +812,7 @@ GPUMC_FN double gpumc_inv_logit(double x)
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 /* log(p / (1 - p)), -infinity at 0, infinity at 1. 1.5 ULP
-   = +-log(1 + (1 - 2 t) / t) with t the smaller of p and 1 - p; where 1 / t might overflow, of 2^64 t. */
+   = +-log(1 + (1 - 2 t) / t), t the smaller of p and 1 - p; where 1 / t might overflow, from 1 / (2^64 t). */
 GPUMC_FN double gpumc_logit(double p)
 {
     const double smaller = p < 0.5 ? p : 1.0 - p, t = gpumc_fabs(smaller);
@@ -830,7 +830,7 @@ GPUMC_FN double gpumc_tanh(double x)
 }
 
 /* ---- sine and cosine ------------------------------------------------------------------------- */
-/* Of 2 pi f, f in [-1/2, 1/2], whose rest r in [-1/8, 1/8] from the nearest quarter is exact. */
+/* sin(2 pi f) and cos(2 pi f), f in [-1/2, 1/2]; r in [-1/8, 1/8], f minus the nearest quarter, is exact. */
 GPUMC_FN void gpumc__sincos_turn(double f, double *sine, double *cosine)
 {
     const double sum = 4.0 * f + GPUMC__SHIFT, r = f - 0.25 * gpumc__whole_in(sum, GPUMC__SHIFT), z = r * r;
@@ -841,7 +841,7 @@ GPUMC_FN void gpumc__sincos_turn(double f, double *sine, double *cosine)
     *cosine = gpumc__from_bits(c_bits ^ swap ^ (((quarter + 1) & 2) << 62));
 }
 /* sin(2 pi u) and cos(2 pi u) for every finite u. 2 ULP each
-   u less the nearest whole number is exact. */
+   The difference of u and the nearest whole number is exact. */
 GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
 {
     const double turn = u - gpumc__nearest(u);
@@ -849,7 +849,7 @@ GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
 }
 
 /* ---- error function and normal distribution -------------------------------------------------- */
-/* (1 + 2x) erfcx(x) - 1, x >= 0, after Shepherd & Laframboise (1981): at most 1/4, of positive terms. */
+/* (1 + 2x) erfcx(x) - 1, x >= 0, after Shepherd & Laframboise (1981): at most 1/4, all terms positive. */
 GPUMC_FN double gpumc__erfcx_rest(double x)
 {
     const double a = 1e18 < x ? 1e18 : x;
@@ -880,7 +880,7 @@ GPUMC_FN double gpumc_erf(double x)
     const double tail = gpumc__times_exp_square(gpumc__erfcx_above(a), a, -1.0);
     return gpumc__with_sign_of(a < 0.75 ? y : 1.0 - tail, x);
 }
-/* erfcx(x / sqrt 2) / 2, x >= 0: the quotient z and d = z + 1/2 with what their rounding loses, lo. */
+/* erfcx(x / sqrt 2) / 2, x >= 0: from z = x / sqrt 2 and d = z + 1/2, whose rounding errors sum to lo. */
 GPUMC_FN double gpumc__half_erfcx(double x)
 {
     const double root = 0.70710678118654752440, root_hi = 0.7071067690849304, root_lo = 1.210161710447897e-08;
@@ -896,7 +896,7 @@ GPUMC_FN double gpumc_Phi(double x)
     return 0.0 < x ? 1.0 - tail : tail;
 }
 /* log Phi(x). 3.8 ULP
-   Below 0 the logarithm of erfcx / 2 less x^2 / 2, above 0 that of 1 less the other tail. */
+   For x < 0 log(erfcx(-x / sqrt 2) / 2) - x^2 / 2, otherwise log(1 - upper tail). */
 GPUMC_FN double gpumc_log_Phi(double x)
 {
     const double a = gpumc_fabs(x), half = gpumc__half_erfcx(a);
@@ -905,7 +905,7 @@ GPUMC_FN double gpumc_log_Phi(double x)
     const double y = gpumc__log_sum(x < 0.0 ? half : upper, x < 0.0 ? 0.0 : lo, -tail);
     return y - (x < 0.0 ? 0.5 * x * x : 0.0);
 }
-/* phi(x) / Phi(-x) - x for x >= 0; the rounding of x + 4 is put right by the derivative. */
+/* phi(x) / Phi(-x) - x for x >= 0; the rounding error of x + 4 is corrected by means of the derivative. */
 GPUMC_FN double gpumc__mills_excess(double x)
 {
     const double d = x + 4.0, y = 1.0 / d, D = y + y * (y * gpumc__poly_mills_excess(1.0 - 8.0 * y));
@@ -929,7 +929,7 @@ GPUMC_FN double gpumc_mills_excess(double x)
 
 /* The standard normal quantile Phi^-1(p), -infinity at 0, infinity at 1. 3.2 ULP
    As Wichura (1988, algorithm AS 241) by rational functions of q = p - 1/2 in the middle and of sqrt(-log p)
-   in the tails, here each as a correction to a straight line, which makes its errors count little. */
+   in the tails, here each as a correction to a straight line, so that its errors count little. */
 GPUMC_FN double gpumc_inv_Phi(double p)
 {
     const double q = p - 0.5, m = p < 0.5 ? p : 1.0 - p, v = 0.180625 - q * q;
@@ -945,8 +945,8 @@ GPUMC_FN double gpumc_inv_Phi(double p)
 }
 
 /* ---- gamma and beta functions ---------------------------------------------------------------- */
-/* What lgamma(x) = lgamma(2 + u) +- log m needs for x < 6.5: returns the number of whole steps x - u, and in
-   product m, that of the numbers stepped over. sqrt 2 instead of 1.5: where k = 0 in log_split ends. */
+/* For lgamma(x) = lgamma(2 + u) +- log m, x < 6.5: returns the whole number x - u and, in product, m, made of
+   the factors in between. The limit is sqrt 2, not 1.5, because k = 0 in log_split ends there. */
 #define GPUMC__ROOT_2 1.4142131805419922
 GPUMC_FN double gpumc__gamma_steps(double x, double *product)
 {
@@ -992,7 +992,7 @@ GPUMC_FN double gpumc_digamma(double x)
 
 /* ================================================================================== >>api-special
    Incomplete gamma and beta functions, both tails, their logarithms and all derivatives.
-   P and Q = 1 - P are each as accurate as the other, however small; logarithms go on where they underflow.
+   P and Q = 1 - P are equally accurate, however small; logarithms remain so where P or Q underflows.
    Partial derivatives are ADDED to the pointers that are not NULL, as the densities do. Values are good to
    2e-11 relative and derivatives to 1e-9 for shapes from 1e-3 to 1e5, and hardly worse far beyond; a call
    takes up to 8 microseconds whatever the shapes, an inverse some ten times that. Invalid shapes give NaN; x
@@ -1017,7 +1017,7 @@ GPUMC_API double gpumc_beta_p_inverse(double a, double b, double p);
 GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q);
 
 /* Leaves for densities with large parameters, in which log Gamma itself would lose all digits: each is the
-   difference of a function and its leading terms, computed without taking the difference. */
+   difference of a function and its leading terms, computed without cancellation. */
 
 /* log(exp(-x) I_0(x)) and 1 - I_1(x) / I_0(x) for x >= 0. */
 GPUMC_FN void gpumc__bessel(double x, double *log_i0, double *less)
@@ -1061,7 +1061,7 @@ GPUMC_FN gpumc_real gpumc__stirling_rest(gpumc_real x)
     const gpumc_real rest = (x < 1 ? below_1 : half * log_up) + gpumc__binet(up);
     return x > 0 ? rest + GPUMC_R(GPUMC_LOG_SQRT_2PI) : 0 * x;
 }
-/* log B(a, b) = lgamma(a) + lgamma(b) - lgamma(a + b), infinity if either is 0. 4.5 ULP of it or of 1
+/* log B(a, b) = lgamma(a) + lgamma(b) - lgamma(a + b), infinity if either is 0. 4.5 ULP of max(|it|, 1)
    With p <= q and C = p + q, Stirling's leading terms are p log(p / C) + q log(q / C) - log(p q / C). */
 GPUMC_FN double gpumc_lbeta(double a, double b)
 {
@@ -1082,7 +1082,7 @@ GPUMC_FN gpumc_real gpumc__log_less_digamma(gpumc_real x)
 }
 
 /* [digamma(x + d) - log(x + d)] - [digamma(x) - log x], x > 0, d >= 0, relatively accurate as d -> 0 and as
-   x -> infinity. Below 8 by recurrence from x + 8; there by differences of the powers of p and q. */
+   x -> infinity. For x < 8 by recurrence from x + 8; from 8 on by differences of powers of p and q. */
 GPUMC_FN gpumc_real gpumc__digamma_rise(gpumc_real x, gpumc_real d)
 {
     const gpumc_real up = x < 8 ? 8 : 0, rise = x < 8 ? d : 0, y = x + d, one = 1;
@@ -1114,8 +1114,8 @@ typedef struct gpumc_rng {
     uint32_t left;            /* how many of them are unused; taken from words[0] on */
 } gpumc_rng;
 
-/* A generator at the start of a stream; different stream, draw or chain numbers never overlap. The sampler
-   takes none of the streams below 2^24. */
+/* A generator at the start of a stream; those of different stream, draw or chain numbers never overlap.
+   Streams below 2^24 are free for callers: the sampler uses none of them. */
 GPUMC_API GPUMC_TEAM gpumc_rng gpumc_rng_at(uint64_t seed, uint32_t stream, uint32_t draw, uint32_t chain);
 GPUMC_API GPUMC_TEAM uint32_t gpumc_rng_word(gpumc_rng *rng);              /* 32 uniform bits */
 GPUMC_API GPUMC_TEAM double gpumc_rng_uniform(gpumc_rng *rng);  /* (0, 1), (k + 1/2) 2^-52: neither 0 nor 1 */
@@ -1124,7 +1124,7 @@ GPUMC_API double gpumc_rng_exponential(gpumc_rng *rng);         /* rate 1 */
 GPUMC_API double gpumc_rng_gamma(gpumc_rng *rng, double shape); /* scale 1 (Marsaglia & Tsang 2000) */
 GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b);
 GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n); /* 0 .. n - 1, without bias */
-/* n of N(0, 1), vectorised, of 64 bits a pair: none is beyond 7.6 */
+/* n draws from N(0, 1), vectorised, 64 random bits a pair: none is larger than 7.6 in size */
 GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n);
 
 /* ===================================================================================== >>api-dist
@@ -1137,18 +1137,18 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
        gpumc_<family>_mean(parameters), _variance(parameters)  infinite or NaN where they are so
 
    A density or cdf ADDS its partial derivatives to the pointers that are not NULL; n of a binomial has none.
-   Invalid parameters, and NaN anywhere, give NaN. Outside the support a density is -infinity, with some
-   families even where a parameter is NaN, and its derivatives mean nothing; a cdf goes on to 0 and 1. Counts
-   are numbers that hold whole values: a density at any other is -infinity, a cdf takes the whole number
-   below. An infinite y is an end of the line, no error.
+   Invalid parameters, and NaN anywhere, give NaN. Outside the support a log density is -infinity, with some
+   families even where a parameter is NaN, and its derivatives are meaningless; a cdf is 0 below and 1 above.
+   Counts are doubles with whole values: a log mass at any other is -infinity, a cdf takes the whole number
+   below. An infinite y is a valid argument, an end of the real line.
 
-   Where programs differ: sigma is a standard deviation or scale, never a variance; exponential, gamma and
+   Where conventions differ: sigma is a standard deviation or scale, never a variance; exponential, gamma and
    exp_mod_normal take a rate, weibull and inv_gamma (shape, scale), loglogistic (scale, shape);
    neg_binomial_2 (mean, phi) has variance mu + mu^2 / phi; geometric counts failures before the first
    success; half forms are normalised. */
 
-/* X(shape, cdf, family, parameters, support), one line a family.
-   shape: REAL_k is continuous with k parameters, COUNT_k discrete, TRIALS_k discrete after a whole n.
+/* X(shape, cdf, family, parameters, support), one line per family.
+   shape: REAL_k is continuous with k parameters, COUNT_k discrete, TRIALS_k discrete with k after a whole n.
    cdf:   LEAF where lcdf and lccdf are leaf functions, CALL where they are ordinary ones. */
 #define GPUMC__REAL_FAMILIES(X) \
     X(REAL_2, LEAF, normal, "mu real, sigma > 0", "real") \
@@ -1186,8 +1186,8 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     X(COUNT_1, LEAF, geometric, "p in (0, 1]", "0, 1, 2, ...")
 #define GPUMC_FAMILIES(X) GPUMC__REAL_FAMILIES(X) GPUMC__COUNT_FAMILIES(X)
 
-/* What a density or cdf of each shape takes: GPUMC__REAL_1(real, real *, y, a) is y, a, dy, da with types,
-   and GPUMC__REAL_1(,, y, a) hands them on. */
+/* Parameter lists of densities and cdfs by shape: GPUMC__REAL_1(real, real *, y, a) is y, a, dy, da with
+   their types, and GPUMC__REAL_1(,, y, a) passes them on as arguments. */
 #define GPUMC__REAL_0(real, pointer, y) real y, pointer d##y
 #define GPUMC__REAL_1(real, pointer, y, a) real y, real a, pointer d##y, pointer d##a
 #define GPUMC__REAL_2(real, pointer, y, a, b) real y, real a, real b, pointer d##y, pointer d##a, pointer d##b
@@ -1228,8 +1228,8 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     GPUMC_API double gpumc_##family##_lccdf(GPUMC__##shape(double, double *, __VA_ARGS__));
 #define GPUMC__DECLARE_FAMILY(shape, cdf, family, parameters, support) GPUMC__DECLARE_##shape(cdf, family)
 GPUMC_FAMILIES(GPUMC__DECLARE_FAMILY)
-/* Heads gpumc__<family>_cdf(side, ...), the one function behind _lcdf and _lccdf, which are defined here too:
-   side is 1 for P(Y <= y), -1 for P(Y > y). */
+/* Defines _lcdf and _lccdf of a family by one function, gpumc__<family>_cdf(side, ...), whose body follows:
+   side is 1 for log P(Y <= y), -1 for log P(Y > y). */
 enum { GPUMC__LOWER = 1, GPUMC__UPPER = -1 };
 #define GPUMC__CDF(own, open, real, shape, family, ...) \
     own real gpumc__##family##_cdf(real side, GPUMC__##shape(real, real *, __VA_ARGS__)); \
@@ -1241,7 +1241,7 @@ enum { GPUMC__LOWER = 1, GPUMC__UPPER = -1 };
 #define GPUMC__CDF_LEAF(shape, ...) GPUMC__CDF(GPUMC_FN, GPUMC_FN, gpumc_real, shape, __VA_ARGS__)
 #define GPUMC__CDF_CALL(shape, ...) GPUMC__CDF(static, GPUMC_API, double, shape, __VA_ARGS__)
 
-/* What every leaf density is made of. Conditions are written so that NaN fails "valid", passes "outside". */
+/* Parts of every leaf density. Conditions are written so that NaN fails "valid" and passes "outside". */
 GPUMC_FN void gpumc__add(gpumc_real *p, gpumc_real v) { if (p) *p += v; }
 GPUMC_FN void gpumc__add_2(gpumc_real *p, gpumc_real v, gpumc_real *q, gpumc_real w)
 { gpumc__add(p, v), gpumc__add(q, w); }
@@ -1250,18 +1250,18 @@ GPUMC_FN void gpumc__add_3(gpumc_real *p, gpumc_real v, gpumc_real *q, gpumc_rea
 { gpumc__add_2(p, v, q, w), gpumc__add(r, x); }
 GPUMC_FN gpumc_real gpumc__valid(int condition, gpumc_real value) { return condition ? value : GPUMC_NAN; }
 GPUMC_FN gpumc_real gpumc__outside(int condition, gpumc_real value) { return condition ? -GPUMC_INF : value; }
-/* Infinity is not whole; NaN counts as whole, so that it goes on. Beyond 2^52 all are, but the sum may round,
-   by 1 or more. (With a negation gcc stays scalar.) */
+/* Infinity is not whole; NaN counts as whole, so that it propagates. Beyond 2^52 all numbers are, but the sum
+   may round, by 1 or more. (With a negation gcc does not vectorise it.) */
 GPUMC_FN int gpumc__is_whole(gpumc_real y)
 {
     const double size = gpumc_fabs(y), gap = gpumc__whole_in(size + GPUMC__TWO_52, GPUMC__TWO_52) - size;
     return (gap == 0) | (gap * gap > 0.5) | (y != y);
 }
-/* y where it is inside (y > 0), a harmless number where the density is -infinity anyway; NaN stays. */
+/* Stands in for y in logarithms and quotients: y if positive or NaN, otherwise a harmless small number. */
 GPUMC_FN gpumc_real gpumc__positive(gpumc_real y) { return y <= 0 ? GPUMC_R(1e-30) : y; }
-/* A log cdf before the support. */
+/* The log cdf (side 1) or log ccdf (side -1) below the support. */
 GPUMC_FN gpumc_real gpumc__before(gpumc_real side) { return side > 0 ? -GPUMC_INF : GPUMC_R(0.0); }
-/* The law of |X| at y from the log density of a symmetric X there. */
+/* Log density of |X| at y, from `whole`, that of X at y, where X is symmetric about 0. */
 GPUMC_FN gpumc_real gpumc__folded(gpumc_real y, gpumc_real whole)
 { return gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)); }
 /* log(1 - exp(-x)) for x >= 0, accurate at both ends; its derivative is 1 / expm1(x). */
@@ -1277,7 +1277,7 @@ GPUMC_FN gpumc_real gpumc_log_diff_exp(gpumc_real x, gpumc_real y)
     const gpumc_real gap = x > -GPUMC_INF ? x - y : y - y;
     return x > -GPUMC_INF ? x + gpumc__log1m_exp(gap) : x;
 }
-/* log P(T <= t) or log P(T > t) of exponential T, rate 1, and its slope in log t, even if t underflows. */
+/* log P(T <= t) or log P(T > t) of exponential T, rate 1, and its slope in log t, even where t underflows. */
 GPUMC_FN gpumc_real gpumc__exponential_log_t(gpumc_real side, gpumc_real log_t, gpumc_real *slope)
 {
     const gpumc_real t_any = gpumc_exp(log_t), least = GPUMC_R(1e-30), most = GPUMC_R(800.0);
@@ -1294,7 +1294,7 @@ GPUMC_FN gpumc_real gpumc__times_log(gpumc_real a, gpumc_real log_x)
     return a < 0 ? product : a > 0 ? product : a;
 }
 /* Adds the derivatives of a function of z = (y - mu) / sigma from its slope in z; inv is 1 / sigma.
-   The clamp makes a bound at infinity, where a log cdf has slope 0, add 0. */
+   An infinite z, where a log cdf has slope 0, is replaced by 0, so that 0 is added and not NaN. */
 GPUMC_FN void gpumc__add_standard(gpumc_real slope, gpumc_real z, gpumc_real inv,
                                   gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
 {
@@ -1302,7 +1302,7 @@ GPUMC_FN void gpumc__add_standard(gpumc_real slope, gpumc_real z, gpumc_real inv
     gpumc__add_3(dy, v, dmu, -v, dsigma, -v * (z - z == 0 ? z : GPUMC_R(0.0)));
 }
 
-/* Below, z = (y - mu) / sigma and inv = 1 / sigma, or what stands for them. Sources: Johnson, Kotz &
+/* Below, z = (y - mu) / sigma and inv = 1 / sigma, or their counterparts. Sources: Johnson, Kotz &
    Balakrishnan (1994, 1995) and, for counts, Johnson, Kemp & Kotz (2005). */
 
 /* ---- normal: log p = -z^2/2 - log sigma - log sqrt(2 pi), P(Y <= y) = Phi(z) -------- >>normal */
@@ -1363,7 +1363,7 @@ GPUMC__CDF_LEAF(REAL_2, logistic, y, mu, sigma)
     return gpumc__valid(sigma > 0, -gpumc_log1p_exp(-side * z));
 }
 /* ---- gumbel: log p = -z - t - log beta, P(Y <= y) = exp(-t), t = exp(-z) ------------- >>gumbel
-   Of largest values: the long tail is the upper one. t is exponential with rate 1, z = (y - mu) / beta. */
+   For maxima: the long tail is the upper one. t is exponential with rate 1, z = (y - mu) / beta. */
 GPUMC_FN gpumc_real gpumc_gumbel_lpdf(GPUMC__TAKES(REAL_2, y, mu, beta))
 {
     const gpumc_real inv = 1 / beta, z = (y - mu) * inv, slope = gpumc_expm1(-z), sum = -z - (1 + slope);
@@ -1378,8 +1378,8 @@ GPUMC__CDF_LEAF(REAL_2, gumbel, y, mu, beta)
     return gpumc__valid(beta > 0, value);
 }
 /* ---- exp_mod_normal: the law of X + T, X of normal(mu, sigma), T of exponential(rate) - >>exp_mod_normal
-   Also ex-Gaussian, whose tau is 1 / rate. log p = log rate + h (h / 2 - z) + log Phi(w), h = rate sigma,
-   w = z - h; below w = 0 by the Mills ratio M of -w, as log rate + log M(-w) - z^2/2 - log sqrt(2 pi). */
+   Also called ex-Gaussian, with tau = 1 / rate. log p = log rate + h (h / 2 - z) + log Phi(w) with
+   h = rate sigma, w = z - h; for w < 0, M the Mills ratio, log rate + log M(-w) - z^2/2 - log sqrt(2 pi). */
 GPUMC_FN gpumc_real gpumc_exp_mod_normal_lpdf(GPUMC__TAKES(REAL_3, y, mu, sigma, rate))
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, h = rate * sigma, w = z - h, size = gpumc_fabs(w);
@@ -1409,8 +1409,8 @@ GPUMC__CDF_LEAF(REAL_2, lognormal, y, mu, sigma)
     return gpumc__valid((mu == mu) & (sigma > 0), y <= 0 ? gpumc__before(side) : gpumc_log_Phi(side * z));
 }
 /* ---- inv_gaussian: log p = log(shape / (2 pi y^3)) / 2 - shape (y - mu)^2 / (2 mu^2 y) - >>inv_gaussian
-   Of mean mu, also Wald: when Brownian motion of drift v and variance 1 first is at b, mu = b / v and
-   shape = b^2. */
+   Also called Wald; mu is the mean. The time at which Brownian motion with drift v and variance 1 per unit of
+   time first reaches b has mu = b / v and shape = b^2. */
 GPUMC_FN gpumc_real gpumc_inv_gaussian_lpdf(GPUMC__TAKES(REAL_2, y, mu, shape))
 {
     const gpumc_real x = gpumc__positive(y), inv = 1 / x, part = (x - mu) / mu, square = part * part * inv;
@@ -1457,7 +1457,7 @@ GPUMC__CDF_LEAF(REAL_2, weibull, y, shape, scale)
     return gpumc__valid((shape > 0) & (scale > 0), y <= 0 ? gpumc__before(side) : value);
 }
 /* ---- loglogistic: the law of exp(X), X of logistic(log scale, 1 / shape) ------- >>loglogistic
-   P(Y <= y) = 1 / (1 + (scale / y)^shape). At y = 0 the density is as that of weibull. */
+   P(Y <= y) = 1 / (1 + (scale / y)^shape). The density at y = 0 is that of weibull. */
 GPUMC_FN gpumc_real gpumc_loglogistic_lpdf(GPUMC__TAKES(REAL_2, y, scale, shape))
 {
     const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv), u = shape * log_x;
@@ -1499,7 +1499,7 @@ GPUMC_FN gpumc_real gpumc_uniform_lpdf(GPUMC__TAKES(REAL_2, y, a, b))
     gpumc__add_3(dy, GPUMC_R(0.0), da, 1 / width, db, -1 / width);
     return gpumc__valid((width > 0) & (width < GPUMC_INF), gpumc__outside((y < a) | (y > b), value));
 }
-/* The logarithm is taken of the smaller of part and rest, of which part is the one asked for. */
+/* part / width is the probability sought; its logarithm is computed from the smaller of part and rest. */
 GPUMC__CDF_LEAF(REAL_2, uniform, y, a, b)
 {
     const gpumc_real width = b - a, part = side > 0 ? y - a : b - y, rest = side > 0 ? b - y : y - a;
@@ -1513,14 +1513,14 @@ GPUMC__CDF_LEAF(REAL_2, uniform, y, a, b)
                         part <= 0 ? -GPUMC_INF : rest <= 0 ? GPUMC_R(0.0) : value);
 }
 /* ---- bernoulli: P(Y = 1) = p ----------------------------------------------------- >>bernoulli */
-/* The outcome's value from those of 0 and 1, which are their own squares; NaN stays, all else is outside. */
+/* The value of outcome y: at_0, at_1 (0 and 1 are their own squares), NaN for NaN, otherwise -infinity. */
 GPUMC_FN gpumc_real gpumc__binary(gpumc_real y, gpumc_real at_0, gpumc_real at_1)
 {
     const gpumc_real square = y * y;
     return y - square == 0 ? (y > 0 ? at_1 : at_0) : -GPUMC_INF - square;
 }
 
-/* The log cdf from its value between 0 and 1, and the slope of that. */
+/* The log cdf or ccdf of an outcome 0 or 1: `between`, with its derivative slope, applies for 0 <= y < 1. */
 GPUMC_FN gpumc_real gpumc__binary_cdf(gpumc_real side, gpumc_real y, gpumc_real between, gpumc_real slope,
                                       gpumc_real *d)
 {
@@ -1571,7 +1571,7 @@ GPUMC__CDF_LEAF(COUNT_1, geometric, y, p)
 /* ---- student_t ------------------------------------------------------------------ >>student_t
    log p = -(nu + 1)/2 log(1 + z^2/nu) - log B(nu/2, 1/2) - log(nu)/2 - log sigma
    sigma is a scale: the standard deviation is sigma sqrt(nu / (nu - 2)). */
-/* The terms that have y or sigma in them, and the rest. */
+/* The log density is a sum: the kernel, all terms in which y or sigma occur, and the rest. */
 GPUMC_FN gpumc_real gpumc__t_kernel(GPUMC__TAKES(REAL_3, y, nu, mu, sigma))
 {
     const gpumc_real half = GPUMC_R(0.5), inv = 1 / sigma, z = (y - mu) * inv, square = z * z;
@@ -1601,7 +1601,7 @@ GPUMC_FN gpumc_real gpumc_half_student_t_lpdf(GPUMC__TAKES(REAL_2, y, nu, sigma)
 /* ---- gamma: log p = a log t - t - log Gamma(a) - log y, t = rate y, a the shape ------ >>gamma
    At y = 0 the density is 0, the rate or infinite as the shape is above, at or below 1. */
 
-/* How a count or shape a > 0 compares with its expectation r a: the densities from here on are sums of terms
+/* Compares a count or shape a > 0 with its expectation r a. The densities from here on are sums of terms
    a (log r - (r - 1)), which are small where a is near r a however large both are, and their derivatives are
    sums of log r. Loader (2000), "Fast and accurate computation of binomial probabilities". */
 typedef struct gpumc__ratio { gpumc_real less, log; } gpumc__ratio;             /* log r - (r - 1), log r */
@@ -1726,8 +1726,8 @@ GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TAKES(TRIALS_1, y, n, eta))
     return gpumc__binomial_support(y, n, value);
 }
 /* ---- beta_binomial: the law binomial(n, p), p of beta(a, b) -------------------- >>beta_binomial
-   p(y) = (n choose y) B(up, down) / B(a, b), up = a + y, down = b + n - y. Kernels at up / (up + down), where
-   that of up and down is no more than Stirling's rest. _lcdf and _lccdf take up to n steps. */
+   p(y) = (n choose y) B(up, down) / B(a, b), up = a + y, down = b + n - y. Binomial kernels are taken at
+   up / (up + down), where that of up and down is Stirling remainders only. _lcdf, _lccdf: up to n steps. */
 GPUMC_FN gpumc_real gpumc_beta_binomial_lpmf(GPUMC__TAKES(TRIALS_2, y, n, a, b))
 {
     gpumc__ratio of_a, of_b, of_y, of_rest;
@@ -1747,7 +1747,7 @@ GPUMC_FN gpumc_real gpumc_beta_binomial_lpmf(GPUMC__TAKES(TRIALS_2, y, n, a, b))
 /* ---- poisson: log p = y log lambda - lambda - log y! ------------------------------- >>poisson */
 GPUMC_FN gpumc_real gpumc__count_support(gpumc_real y, gpumc_real value)
 { return gpumc__outside((y < 0) | !gpumc__is_whole(y), value); }
-/* The mass from lambda and its logarithm; for whole y > 0 Stirling's rest takes the logarithm of y alone. */
+/* The log mass from lambda and its logarithm; for whole y > 0 Stirling's remainder needs log y alone. */
 GPUMC_FN gpumc_real gpumc__poisson_mass(gpumc_real y, gpumc_real lambda, gpumc_real log_lambda)
 {
     const gpumc_real some = y <= 0 ? 1 : y, log_y = gpumc_log(some);
@@ -1771,7 +1771,7 @@ GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(GPUMC__TAKES(COUNT_1, y, eta))
    log p = log Gamma(y + phi) - log Gamma(phi) - log y! + phi log p + y log(1 - p),  p = phi / (phi + mu)
    mu is the mean, the variance mu + mu^2 / phi; for phi -> infinity this is poisson(mu). */
 
-/* The mass from p and q = 1 - p, whose kernel's d is by_log_mu, the derivative by log mu. */
+/* The log mass from log p and log(1 - p). The kernel's d is by_log_mu, the derivative by log mu. */
 GPUMC_FN gpumc_real gpumc__neg_binomial_mass(gpumc_real y, gpumc_real phi, gpumc_real log_p, gpumc_real log_q,
                                              gpumc_real by_log_mu, gpumc_real *dphi)
 {
@@ -1799,19 +1799,19 @@ GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(GPUMC__TAKES(COUNT_2, y, eta, 
 }
 
 /* ---- wiener: a choice and its time --------------------------------------------------- >>wiener
-   Evidence of drift delta and variance 1 a unit of time starts at beta alpha and decides where it arrives
-   first, for 1 at alpha or for 0 at 0; y is that time and tau more. A density of y and choice together.
-   alpha > 0, tau real, beta in (0, 1), delta real; y > tau, choice 0 or 1.
+   Drift diffusion: evidence, a Brownian motion with drift delta and variance 1 per unit of time, starts at
+   beta alpha. The choice is 1 if it reaches alpha first, 0 if 0; y is the time until then, plus tau. A joint
+   density of y and choice. alpha > 0, tau real, beta in (0, 1), delta real; y > tau, choice 0 or 1.
    log p = log f(u, w) - 2 log alpha - v alpha w - v^2 t / 2,  t = y - tau, u = t / alpha^2,
-   with w = beta, v = delta at 0, w = 1 - beta, v = -delta at 1.   f sums (Navarro & Fuss 2009)
+   with w = beta, v = delta for choice 0, w = 1 - beta, v = -delta for 1.   f is (Navarro & Fuss 2009)
        (2 pi u^3)^-1/2 sum_k (w + 2k) exp(-(w + 2k)^2 / (2u))   for u < 0.32, k from -2 to 2,
        pi sum_n n sin(n pi w) exp(-n^2 pi^2 u / 2)              above, n to 4; 1e-15 is left out.
-   Terms of the first cancel where w is within d of 1: that costs 1e-14 / d. */
+   Terms of the first sum cancel where d = 1 - w is small: an error of 1e-14 / d. */
 
-/* A sum and its derivatives by u and w, of f without the factor that the caller knows. */
+/* The sum in f, without the factor that the caller applies, and its derivatives by u and w. */
 typedef struct gpumc__passage { gpumc_real sum, by_u, by_w; } gpumc__passage;
 
-/* Of (w + 2k) e_k, e_k = exp(-2 k (k + w) / u), all of them powers of e_-1 and s = exp(-2 w / u). */
+/* For small u: terms (w + 2k) e_k, e_k = exp(-2 k (k + w) / u), by powers of e_-1 and s = exp(-2 w / u). */
 GPUMC_FN gpumc__passage gpumc__wiener_brief(gpumc_real inv_u, gpumc_real w, gpumc_real e_b, gpumc_real s)
 {
     const gpumc_real s_2 = s * s, e_c = e_b * s_2, e_a = (e_b * e_b) * (e_b * e_c), e_d = e_a * (s_2 * s_2);
@@ -1821,8 +1821,8 @@ GPUMC_FN gpumc__passage gpumc__wiener_brief(gpumc_real inv_u, gpumc_real w, gpum
                               1 + ((e_b + e_c) + (e_a + e_d)) - 2 * inv_u * ((c - b) + 2 * (d - a)) };
     return f;
 }
-/* Of sin(pi w) (1 + ...), whose n-th term takes q^(n^2 - 1), q = exp(-pi^2 u / 2), and a Chebyshev
-   polynomial of cos(pi w). */
+/* For large u: sin(pi w) (1 + ...), whose n-th term has the factor q^(n^2 - 1), q = exp(-pi^2 u / 2), and a
+   Chebyshev polynomial of cos(pi w). */
 GPUMC_FN gpumc__passage gpumc__wiener_long(gpumc_real w, gpumc_real q)
 {
     const gpumc_real pi = GPUMC_R(GPUMC_PI), q_3 = q * q * q, q_8 = q_3 * q_3 * (q * q);
@@ -1862,13 +1862,13 @@ GPUMC_FN gpumc_real gpumc_wiener_lpdf(gpumc_real y, gpumc_real choice, gpumc_rea
     return gpumc__valid((alpha > 0) & (beta > 0) & (beta < 1),
                         gpumc__outside(y <= tau, gpumc__binary(choice, value, value)));
 }
-/* Returns a time and sets choice. */
+/* Draws y, which it returns, and choice. */
 GPUMC_API double gpumc_wiener_rng(gpumc_rng *rng, double alpha, double tau, double beta, double delta,
                                   double *choice);
 
 /* ---- von_mises: angles -------------------------------------------------------------- >>von_mises
    log p = kappa cos(y - mu) - log(2 pi I_0(kappa)) on any interval of length 2 pi; y, mu real, in radians,
-   kappa >= 0. Near the mean a normal of variance 1 / kappa. */
+   kappa >= 0. Near the mean like a normal density with variance 1 / kappa. */
 GPUMC_FN gpumc_real gpumc_von_mises_lpdf(GPUMC__TAKES(REAL_2, y, mu, kappa))
 {
     double sine, cosine, log_i0, less;
@@ -1879,7 +1879,7 @@ GPUMC_FN gpumc_real gpumc_von_mises_lpdf(GPUMC__TAKES(REAL_2, y, mu, kappa))
     return gpumc__valid((kappa >= 0) & (kappa < GPUMC_INF),
                         kappa * fall - (gpumc_real)log_i0 - GPUMC_R(2 * GPUMC_LOG_SQRT_2PI));
 }
-/* In mu - pi .. mu + pi. */
+/* One draw, in [mu - pi, mu + pi]. */
 GPUMC_API double gpumc_von_mises_rng(gpumc_rng *rng, double mu, double kappa);
 
 /* ---- families of vectors --------------------------------------------- >>api-dist-vectors
@@ -1887,7 +1887,7 @@ GPUMC_API double gpumc_von_mises_rng(gpumc_rng *rng, double mu, double kappa);
    nothing allocated; where scratch is needed the caller gives it as work. Matrices are square, row-major; of
    a factor or a symmetric matrix only the lower triangle is read. NaN and -infinity as above. */
 
-/* log sum_k exp(x_k), for mixtures and what is summed out; -infinity where all terms are. */
+/* log sum_k exp(x_k), for mixtures and discrete parameters summed out; -infinity where all x_k are. */
 GPUMC_API double gpumc_log_sum_exp_of(const double *x, size_t n, double *dx);
 
 /* ---- categorical_logit -------------------------------------------------- >>categorical_logit
@@ -1922,7 +1922,7 @@ GPUMC_API void gpumc_multi_normal_cholesky_variance(const double *mu, const doub
                                                     double *variance);
 
 /* ---- multi_normal ------------------------------------------------------------ >>multi_normal
-   multi_normal_cholesky by the covariance S, positive definite (or NaN).
+   multi_normal_cholesky with the covariance S itself, which must be positive definite; if not, NaN.
    work: n (n + 2) numbers, n n for a draw. variance as above.
    dS is symmetric and counts every element once, G = (w w' - S^-1) / 2 with w = S^-1 (y - mu), so that
    d log p = sum_ij G_ij dS_ij; where S_ij and S_ji are one parameter, its derivative is G_ij + G_ji. */
