@@ -1965,16 +1965,16 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
 
 /* ================================================================================ >>api-transform
    A constraint maps free coordinates q in R^f to natural values x. Kinds marked (vector) constrain the last
-   dimension of a block, the correlation factor its last two; further dimensions repeat them. */
+   dimension of a block, a correlation factor its last two; other dimensions count such vectors or factors. */
 typedef enum gpumc_kind {
     GPUMC_UNBOUNDED = 0,      /* x = q */
-    GPUMC_POSITIVE,           /* x = exp q; where x may touch zero, with typical s and E = -log Phi(-v):
-                                 x = s E, s > 0, or, of normal tail, x = -s E / sqrt(1 + E), s < 0. v = q, or
-                                 of bend w < 1, v = w q - (1 - w) log(1 + exp(-q - 3)) */
+    GPUMC_POSITIVE,           /* x = exp q; or, where x may touch zero, by s = typical and E = -log Phi(-v):
+                                 x = s E if s > 0, x = -s E / sqrt(1 + E), with a normal tail, if s < 0;
+                                 v = q or, with w = bend, v = w q - (1 - w) log(1 + exp(-q - 3)) */
     GPUMC_LOWER,              /* x = lower + a value as of GPUMC_POSITIVE */
     GPUMC_UPPER,              /* x = upper - a value as of GPUMC_POSITIVE */
     GPUMC_INTERVAL,           /* x = lower + (upper - lower) y / (1 + y), odds y as of GPUMC_POSITIVE */
-    GPUMC_UNIT,               /* x = logistic q, a probability; what piles up within 1e-16 of 1, as 1 - x */
+    GPUMC_UNIT,               /* x = logistic q, a probability; model 1 - x if x may be within 1e-16 of 1 */
     GPUMC_AFFINE,             /* x = offset + multiplier q, constants */
     GPUMC_ORDERED,            /* (vector) x[0] = q[0], x[k] = x[k-1] + a value as of GPUMC_POSITIVE */
     GPUMC_POSITIVE_ORDERED,   /* (vector) the same, x[0] such a value, too */
@@ -1989,14 +1989,14 @@ typedef struct gpumc_transform {
     size_t count;             /* how many vectors or factors; 0 means 1 */
     double lower, upper;      /* bounds */
     double offset, multiplier;/* GPUMC_AFFINE */
-    double typical, bend;     /* of kinds with values as of GPUMC_POSITIVE; 0: exponential, not bent */
+    double typical, bend;     /* kinds with values as of GPUMC_POSITIVE; typical 0: exp q; bend 0: v = q */
 } gpumc_transform;
 
 GPUMC_API size_t gpumc_transform_free_size(const gpumc_transform *t);
 GPUMC_API size_t gpumc_transform_natural_size(const gpumc_transform *t);
-/* x from q; returns log |dx/dq|. */
+/* Maps q to x; returns log |dx/dq|. */
 GPUMC_API double gpumc_constrain(const gpumc_transform *t, const double *q, double *x);
-/* q from x; GPUMC_ERROR_ARGUMENT when x is not strictly inside the constraint. */
+/* Maps x to q; GPUMC_ERROR_ARGUMENT when x is not strictly inside the constraint. */
 GPUMC_API gpumc_status gpumc_unconstrain(const gpumc_transform *t, const double *x, double *q,
                                          gpumc_error *error);
 /* Chain rule: dq = J' dx + d log |J| / dq, with x = gpumc_constrain(q). dq is overwritten. */
@@ -2018,38 +2018,38 @@ typedef struct gpumc_param {
     size_t n_dims;
     double lower, upper;      /* GPUMC_LOWER, GPUMC_UPPER, GPUMC_INTERVAL */
     double offset, multiplier;/* GPUMC_AFFINE: multiplier > 0, to be given */
-    double typical, bend;     /* where gpumc_kind has values as of GPUMC_POSITIVE; typical 0: learned */
+    double typical, bend;     /* for kinds with values as of GPUMC_POSITIVE; typical 0: learned */
     const double *init;  /* natural start values, one an element; NULL: free coordinates uniform on (-2, 2) */
     /* Hierarchy: elements spread around a location with a scale (names of earlier blocks; NULL: 0 and 1).
-       Such blocks are GPUMC_UNBOUNDED, but for those of >>api-hier. The density sees natural values. */
+       Such blocks are GPUMC_UNBOUNDED, except in >>api-hier. The density sees natural values. */
     const char *location, *scale;
-    /* element of that block for each of ours; NULL: its only, or the same */
+    /* for each element, the index of its location or scale in that block; NULL: the only one, or the same */
     const size_t *location_index, *scale_index;
-    size_t walk_dim;  /* d > 0: along dimension d (from 1) each element's location is the one before; of the
-                         first it is `location`, one a walk, and without one, covariates or factor the
-                         sampler takes it as it is */
-    /* A stationary series, AR(1): an earlier block of kind GPUMC_INTERVAL or _UNIT in -1..1, one value or one
-       a walk. With m the location (NULL: 0), elements are about m + phi (before - m), and the first about m
-       with the spread of all, tau / sqrt(1 - phi^2). Wants a scale and walk_dim, no covariates or factor */
+    size_t walk_dim;  /* d > 0: along dimension d (from 1) the location of each element is the element before
+                         it, that of the first is `location`, one per walk; without location, covariates and
+                         factor the first is sampled as it is, with no location or scale */
+    /* A stationary series, AR(1): an earlier block phi of kind GPUMC_INTERVAL or _UNIT within -1..1, of one
+       value or one per walk. With m the location (NULL: 0), an element has location m + phi (previous - m),
+       the first m, with scale tau / sqrt(1 - phi^2). Needs scale and walk_dim, no covariates or factor */
     const char *walk_coefficient;
     /* size x n_covariates, row-major: adds covariates . coefficients to the location */
     const double *covariates;
     size_t n_covariates;
     const char *coefficients; /* block of n_covariates values */
-    /* Correlated blocks of one size: K of them name an earlier K x K block L of kind GPUMC_CHOLESKY_CORR. Of
-       each element the K numbers (theta - location) / scale are normal with the covariance L L'. */
+    /* Correlated blocks of one size: K of them name an earlier K x K block L of kind GPUMC_CHOLESKY_CORR.
+       For each element the K numbers (theta - location) / scale are jointly normal with covariance L L'. */
     const char *factor;
     gpumc_centring centring;
-    double centring_weight;   /* GPUMC_CENTRING_WEIGHT: 0 (non-centred) to 1 (centred) in tenths; below 1,
-                                 elements whose scale is near zero are non-centred all the same */
-    size_t n_inits;           /* init holds that many start points in a row, taken in turn by chains; 0: 1 */
+    double centring_weight;   /* GPUMC_CENTRING_WEIGHT: 0 (non-centred) to 1 (centred) in tenths; with any
+                                 below 1, elements whose scale is near zero are non-centred all the same */
+    size_t n_inits;           /* start points in init, one after the other; chains take turns; 0: 1 */
 } gpumc_param;
 
 typedef enum gpumc_group {
     GPUMC_GENERATED = 0, GPUMC_LOG_LIKELIHOOD, GPUMC_POSTERIOR_PREDICTIVE
 } gpumc_group;
 
-typedef struct gpumc_output {             /* a block of generated quantities, computed once a kept draw */
+typedef struct gpumc_output {             /* a block of generated quantities, computed once per kept draw */
     const char *name;
     size_t size;                          /* as in gpumc_param */
     const size_t *dims;
@@ -2064,32 +2064,32 @@ typedef struct gpumc_model {
     /* log density at natural values x; adds its gradient to grad, which arrives zeroed. NaN or an infinity
        rejects the point. Called from several threads at once, it must depend on x and data alone. */
     double (*log_density)(const double *x, double *grad, void *data);
-    /* In place of log_density, which goes first: n points one after the other; adds to n gradients, zeroed,
-       and writes n log densities to lp. Called from one thread at a time. */
+    /* In place of log_density, used where that is NULL: for n points, one after the other in x, adds to n
+       gradients, which arrive zeroed, and writes n log densities to lp. Called from one thread at a time. */
     void (*log_density_batch)(size_t n, const double *x, double *grad, double *lp, void *data);
-    /* Optional: fills out with the blocks of outputs, one after the other. Called as log_density is. */
+    /* Optional: fills out with the blocks of outputs, one after the other. Threads as for log_density. */
     void (*generate)(const double *x, gpumc_rng *rng, double *out, void *data);
     const gpumc_output *outputs;
     size_t n_outputs;
     void *data;
-    /* Optional, for runs with more threads than chains: at most so many calls of the density will go on at
-       once, and each may keep so many threads busy, with the same result. Returns whether it will. At the end
-       of the run it is called again, with one thread. */
+    /* Optional, for runs with more threads than chains: at most `calls` evaluations of the density will run
+       at once, and each may use `threads` threads, which must not change its result. Returns whether they
+       will. Called again at the end of the run, with one thread. */
     int (*share)(int calls, int threads, void *data);
     /* Optional, beside log_density: a smoother or cheaper density close to it, which warm-up adapts to and
-       whose gradient, exact or not, leads the paths of MAMS and HMC. log_density decides at their ends: draws
-       are its own. A model with a guide is sampled by MAMS, or on request by HMC; by NUTS without it. */
+       whose gradient, exact or not, drives trajectories of MAMS and HMC. log_density decides at their ends:
+       draws are from it. Sampled by MAMS, or HMC on request; NUTS, if requested, ignores the guide. */
     double (*guide)(const double *x, double *grad, void *data);
     /* Optional: why the density at x is not finite, as an error with its text; GPUMC_OK where it is. */
     gpumc_status (*explain)(const double *x, void *data, gpumc_error *error);
 } gpumc_model;
 
-/* How many doubles x has, and how many generate fills. */
+/* Number of doubles in x, and number that generate fills. */
 GPUMC_API size_t gpumc_model_n_values(const gpumc_model *model);
 GPUMC_API size_t gpumc_model_n_outputs(const gpumc_model *model);
 
-/* The compiled form of a model: sizes, offsets, links between blocks and the current centring. Made in
-   caller's memory of gpumc_layout_bytes; the model must stay. Both return 0 or NULL with a text on error. */
+/* The compiled form of a model: sizes, offsets, links between blocks and the current centring. Made in the
+   caller's memory, gpumc_layout_bytes of it; the model must stay. On error 0 or NULL, with a text. */
 typedef struct gpumc_layout gpumc_layout;
 GPUMC_API size_t gpumc_layout_bytes(const gpumc_model *model, gpumc_error *error);
 GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory, size_t bytes,
@@ -2098,33 +2098,33 @@ GPUMC_API size_t gpumc_layout_dim(const gpumc_layout *layout);        /* free co
 GPUMC_API size_t gpumc_layout_natural(const gpumc_layout *layout);    /* natural values */
 GPUMC_API size_t gpumc_layout_work(const gpumc_layout *layout);  /* doubles of scratch for one evaluation */
 
-/* The only place where a log density is called: maps q to natural values (left in work[0 ..]), adds the log
-   Jacobians and applies the chain rule. Returns -infinity for a rejected point, never NaN. */
+/* Log density and gradient in free coordinates: maps q to natural values (left in work[0 ..]), evaluates the
+   model's density, adds log Jacobians, applies the chain rule. -infinity for a rejected point, never NaN. */
 GPUMC_API double gpumc_model_eval(const gpumc_layout *layout, const double *q, double *grad, double *work);
-/* Natural values of q alone, and the way back. */
+/* Maps q to natural values without evaluating the density, and natural values x to q. */
 GPUMC_API void gpumc_model_natural(const gpumc_layout *layout, const double *q, double *x, double *work);
 GPUMC_API gpumc_status gpumc_model_unconstrain(const gpumc_layout *layout, const double *x, double *q,
                                                double *work, gpumc_error *error);
 
 typedef struct gpumc_gradient_report {
-    char name[256];           /* the worst component, of the last block with any that fail, as theta[3], or
-                                 "direction 2" */
+    char name[256];           /* of the worst component, in the last block with failures if there are any: as
+                                 theta[3], or "direction 2" */
     double analytic, numeric, relative_error;
     size_t n_checked, n_failed;
 } gpumc_gradient_report;
 
-/* Evaluates the density again at one point, in a run by all threads: another value is an error. Then
-   compares the gradient with finite differences in free coordinates, sign included: every component up to
-   200, beyond that 200 of them and eight directions. A component fails when it is beyond 1e-4 relative, plus
-   rounding noise, off both one-sided differences and the central one, so that a kink passes, and off those by
-   the step, of a wide range, at which differences agree among themselves. Last, a value without bounds, or a
-   sum of some, that the density does not depend on, however far it is moved, is GPUMC_ERROR_MODEL. x: natural
-   values, or NULL for the model's start values (blocks without init: free coordinates 0.5). */
+/* Checks the gradient at one point. The density is evaluated there again, in a run by all threads: another
+   value is an error. The gradient in free coordinates, sign included, is compared with finite differences:
+   every component up to 200, beyond that 200 of them and eight random directions. A component fails if it is
+   further than 1e-4 relative, plus rounding noise, from both one-sided differences and the central one (so a
+   kink passes), and from those at the step, of a wide range, where differences agree best. Last, a value
+   without bounds, or a sum of some, that the density does not depend on, however far it is moved, is
+   GPUMC_ERROR_MODEL. x: natural values; NULL: the model's own (blocks without init: free coordinates 0.5). */
 GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const double *x,
                                             gpumc_gradient_report *report, gpumc_error *error);
 
 /* ===================================================================================== >>api-rows
-   A sum over data rows, each with parameters of its group and shared ones. One row is a leaf, at file scope:
+   A sum over data rows, each with parameters of its group and shared ones. A row is a leaf at file scope:
 
        GPUMC_ROW(response, 2, 1, 1)                            // group, shared parameters; columns
        {
@@ -2132,25 +2132,25 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
        }
 
    p: the group's parameters, then the shared ones, 1 to 64; x: this row's columns, 1 at least; g: arrives
-   zeroed, gets d/dp; the value is the log likelihood. A leaf has no libm, no loops of varying length, no
+   zeroed, d/dp is added to it. Returns the log likelihood. A leaf has no libm, no loops of varying length, no
    branch but ?:. The macro compiles loops for each instruction set and defines a gpumc_row_kind of that name.
 
    GPUMC_CELLS(name, group, shared, columns, node columns) is a row in two stages, for quadrature and
    mixtures: its body is the leaf of one node (x: the columns of the row, then those of the node), summed with
-   its derivatives over the nodes, which all rows share. The body after GPUMC_FINISH(name) makes the row's log
-   likelihood of sum[0] and, in g, its derivatives of sum[1 + k], the derivative of sum[0] by p[k]; x has the
-   row's columns alone there. */
+   its derivatives over the nodes, which all rows share. The body after GPUMC_FINISH(name) returns the log
+   likelihood of the row, computed from sum[0], and adds its derivatives to g, computed from sum[1 + k], the
+   derivative of sum[0] by p[k]; there x holds the row's columns only. */
 #define GPUMC_LANES 16
 enum { GPUMC__MOST_ROW_PARAMS = 64 };
 
-/* What one call of a compiled loop works on: slices (see >>rows), and their tiles one after the other. */
+/* Arguments of a compiled loop: slices (see >>rows), and their tiles one after the other. */
 typedef struct gpumc__row_args {
     size_t n_slices;
     const uint32_t *tiles;         /* of each slice */
     const unsigned char *active;   /* of each tile: lanes that count; the others come last */
     const double *columns;         /* of each tile: columns x lanes */
     const double *weights;         /* of each tile: lanes; NULL: 1 for active ones */
-    const double *zeros;           /* GPUMC_LANES of them, after as many ones */
+    const double *zeros;           /* GPUMC_LANES of them; before them stand as many ones */
     const double *p[GPUMC__MOST_ROW_PARAMS];   /* of groups: lanes of each slice; shared: one value */
     double *sums[GPUMC__MOST_ROW_PARAMS];      /* gradients of groups, added to: lanes of each slice */
     double *totals;                            /* value, gradients of shared parameters: lanes */
@@ -2172,11 +2172,11 @@ GPUMC_FN double gpumc__sum_16(const double *a)
     for (int l = 0; l < 4; l++) c[l] = b[l] + b[4 + l];
     return (c[0] + c[2]) + (c[1] + c[3]);
 }
-/* Members of the arguments, which a loop then keeps in registers. */
+/* Weights of a tile, from single members of the arguments, so that loops keep these in registers. */
 GPUMC_FN const double *gpumc__row_weights(const double *weights, const double *zeros,
                                           const unsigned char *active, size_t tile)
 { return weights ? weights + tile * GPUMC_LANES : zeros - active[tile]; }
-/* n columns of which idle lanes repeat the first. */
+/* Copies n columns; idle lanes repeat the first lane. */
 GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t active)
 {
     for (size_t i = 0; i < n * GPUMC_LANES; i++) {
@@ -2185,8 +2185,8 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     }
 }
 
-/* Adds a leaf's values and derivatives in lanes l to sum[0], sum[1 + k]; parameter, column: the k-th. The
-   zero in g is negative because adding to that is no operation, not even to the compiler. */
+/* Adds a leaf's values and derivatives in lanes l to sum[0], sum[1 + k]; parameter and column are expressions
+   for the k-th. g starts at -0.0, because compilers may leave out an addition to that. */
 #define GPUMC__ROW_LANES(pragma, lanes, leaf, n_p, n_x, parameter, column, weight) \
     pragma for (int l = 0; l < (lanes); l++) { \
         gpumc_real q[(n_p) + 1], c[n_x], g[(n_p) + 1]; \
@@ -2200,10 +2200,10 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, (n_group) + (n_shared), \
         n_columns, p[k][(k) < (n_group) ? l : GPUMC__OF_LANE(l)], (x)[k * GPUMC_LANES + l], w)
 
-/* A few slices, a strip of lanes as wide as a vector register: what depends on parameters alone then does not
-   depend on the loop over tiles, and the compiler moves it out. The sums of the value and of shared gradients
-   go on from slice to slice, those of group gradients start at zero. (Copied by loops: gcc makes pieces of 16
-   bytes of memcpy, which wide loads then wait for.) */
+/* A few slices in one strip of lanes, as wide as a vector register: what depends on parameters alone is then
+   invariant in the loop over tiles, and the compiler hoists it. Sums of the value and of shared gradients go
+   on from slice to slice, those of group gradients start at zero in each. (Copied by loops: of memcpy gcc
+   makes stores of 16 bytes, which stall wider loads after them.) */
 #define GPUMC__ROW_STRIP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes GPUMC__INLINE void name##_tiles_##set(const gpumc__row_args *a, size_t t, size_t end, \
         size_t strip, const double *const *p, double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
@@ -2229,7 +2229,7 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     { \
         double sum[1 + (n_group) + (n_shared)][GPUMC__STRIP_##set]; \
         const double *p[(n_group) + (n_shared) + 1]; \
-        double own[(n_shared) + 1][GPUMC__STRIP_##set];       /* seen to be the same for all slices */ \
+        double own[(n_shared) + 1][GPUMC__STRIP_##set];       /* visibly the same for all slices */ \
         GPUMC__FLAT for (int k = 0; k < (n_shared); k++) \
             p[(n_group) + k] = GPUMC__STRIP_##set > 2 && (n_group) + (n_shared) > 4 \
                 ? own[k] : shared + k * GPUMC_LANES; \
@@ -2284,7 +2284,7 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     GPUMC__ROW(GPUMC__ISA_BASELINE, name, n_group, n_shared, n_columns, \
                { name##_loop_baseline, name##_loop_baseline, name##_loop_baseline })
 
-/* Two stages: the lanes are the nodes of one row, then 16 rows; idle lanes of the second repeat the first. */
+/* Two stages: lanes are nodes of one row, then 16 rows; idle lanes of the second repeat its first lane. */
 #define GPUMC__CELLS_NODES(set, attributes, pragma, name, n_group, n_shared, n_columns, n_node) \
     attributes static GPUMC__NOINLINE void name##_nodes_##set(const gpumc__row_args *a, int n_cells, \
         double (*own)[GPUMC_LANES], const double *shared, double (*at)[GPUMC_LANES], \
@@ -2356,11 +2356,11 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         const gpumc_real *sum GPUMC__UNUSED, const gpumc_real *p GPUMC__UNUSED, \
         const gpumc_real *x GPUMC__UNUSED, gpumc_real *g GPUMC__UNUSED)
 
-/* Rows of one kind. A model may have several, on the same parameters. */
+/* Rows of one kind, as the caller has them. A model may have several such sets, on the same parameters. */
 typedef struct gpumc_rows_data {
     const gpumc_row_kind *kind;
     size_t n_rows, n_groups;
-    const size_t *group;               /* of each row, from 0; NULL: all are of one, n_groups is 1 */
+    const size_t *group;               /* of each row, from 0; NULL: one group, n_groups is 1 */
     const double *const *columns;      /* of n_rows values each */
     const char *const *column_names;   /* for messages; NULL: numbers from 0 */
     size_t n_columns;                  /* how many you give, compared with the kind; 0: not compared */
@@ -2369,10 +2369,10 @@ typedef struct gpumc_rows_data {
     gpumc_isa isa;                     /* AUTO: see gpumc_isa_resolve */
     const double *const *nodes;        /* GPUMC_CELLS: node columns of n_nodes values each */
     size_t n_nodes;
-    const gpumc_allocator *allocator;  /* for these two calls: up to 30 bytes a row; NULL: malloc */
+    const gpumc_allocator *allocator;  /* for the two calls below: up to 30 bytes a row; NULL: malloc */
 } gpumc_rows_data;
 
-/* The rows sorted and laid out in caller's memory of gpumc_rows_bytes, which keeps nothing of data but the
+/* Sorts the rows into the caller's memory, gpumc_rows_bytes of it; data is not needed afterwards, except its
    kind. Both return 0 or NULL, with a text that names the row, on an index out of range, NaN or infinity. */
 typedef struct gpumc_rows gpumc_rows;
 GPUMC_API size_t gpumc_rows_bytes(const gpumc_rows_data *data, gpumc_error *error);
@@ -2380,30 +2380,30 @@ GPUMC_API gpumc_rows *gpumc_rows_init(const gpumc_rows_data *data, void *memory,
                                       gpumc_error *error);
 
 typedef struct gpumc_rows_info {
-    gpumc_isa isa;                     /* what runs */
+    gpumc_isa isa;                     /* in use */
     size_t n_rows, n_groups, n_empty;  /* n_empty: groups without rows (or with rows of weight 0 alone) */
-    size_t n_segments, n_slices;       /* blocks of one large group; of 16 small ones */
-    size_t n_tiles;                    /* groups of 16 lanes; a lane has a row of positive weight, or none */
+    size_t n_segments, n_slices;       /* blocks of one large group each; of 16 small ones */
+    size_t n_tiles;                    /* of 16 lanes; a lane has a row of positive weight, or none */
 } gpumc_rows_info;
 GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows);
 
-/* Returns the log likelihood. p: for each group parameter its n_groups values, for each shared one its value;
-   the gradient is ADDED to grad, as many pointers, of which those that are NULL are not wanted. Neither the
-   number of threads nor that of points changes a bit. work: gpumc_rows_work doubles, of the call's own. */
+/* Returns the log likelihood. p: a pointer for each parameter, to the n_groups values of a group parameter or
+   the value of a shared one. The gradient is ADDED to grad, as many pointers; NULL: not wanted. The same bits
+   for any number of threads and of points. work: gpumc_rows_work doubles, of the call's own. */
 GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows);
 GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p, double *const *grad,
                                  double *work);
 
 /* The same at n_points points, whose pointers follow each other in p and grad, in one pass over the columns;
-   lp gets the log likelihoods. team (NULL: this thread alone) shares out the rows. work: gpumc_rows_work
-   doubles for every point or every thread of the team, whichever are more. */
+   lp gets the log likelihoods. team (NULL: this thread alone) shares the rows. work: gpumc_rows_work doubles
+   for every point or every thread of the team, whichever are more. */
 GPUMC_API void gpumc_rows_eval_batch(const gpumc_rows *rows, size_t n_points, const double *const *p,
                                      double *const *grad, double *lp, double *work, gpumc_team *team);
 
 /* The weighted log likelihood of every row, in the caller's order. */
 GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const *p, double *log_lik,
                                     double *work);
-/* After a value that is not finite: names the first row whose log likelihood or gradient is not, or is OK. */
+/* Explains a value that is not finite by the first row whose log likelihood or gradient is not; else OK. */
 GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *const *p, double *work,
                                           gpumc_error *error);
 
@@ -2414,8 +2414,8 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
    and the cheap form of indicator columns: one index a row in place of one column a level. Sums have a fixed
    order: the same bits for any number of points a pass and of threads. */
 
-/* X(NAME, name, support): the families, the law of y named as in >>api-dist with its location eta. sigma
-   belongs to normal and student_t, nu to student_t, phi to neg_binomial_2_log. */
+/* X(NAME, name, support): families of y, named as in >>api-dist, with location eta. sigma belongs to normal
+   and student_t, nu to student_t, phi to neg_binomial_2_log. */
 #define GPUMC_GLM_FAMILIES(X) \
     X(NORMAL, normal, "a finite number") \
     X(BERNOULLI_LOGIT, bernoulli_logit, "0 or 1") \
@@ -2426,7 +2426,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
 typedef enum gpumc_glm_family { GPUMC_GLM_FAMILIES(GPUMC__GLM_ENUMERATE) GPUMC__GLM_N } gpumc_glm_family;
 
 typedef struct gpumc_glm_factor {
-    const size_t *level;      /* one a row, from 0 */
+    const size_t *level;      /* one per row, from 0 */
     size_t n_levels;
 } gpumc_glm_factor;
 
@@ -2434,10 +2434,10 @@ typedef struct gpumc_glm_data {
     gpumc_glm_family family;  /* 0 is GPUMC_GLM_NORMAL */
     size_t n_rows, n_columns;
     const double *x;          /* n_rows x n_columns, or x_float; both NULL without columns */
-    const float *x_float;     /* is also stored so */
+    const float *x_float;     /* stored as float, too */
     int column_major;         /* 0: one row after the other */
     const double *y;
-    const double *offset;     /* one a row; NULL: 0 */
+    const double *offset;     /* one per row; NULL: 0 */
     const double *weights;    /* not negative, a factor of each row's log likelihood; NULL: 1 */
     const gpumc_glm_factor *factors;
     size_t n_factors;
@@ -2446,14 +2446,14 @@ typedef struct gpumc_glm_data {
 } gpumc_glm_data;
 
 typedef struct gpumc_glm gpumc_glm;
-/* Bytes that _init wants; 0 with an error where sizes or pointers cannot be. _init looks at the values. */
+/* Bytes that _init needs; 0 with an error on impossible sizes or pointers. Values are checked by _init. */
 GPUMC_API size_t gpumc_glm_bytes(const gpumc_glm_data *data, gpumc_error *error);
 /* Copies what it needs into memory, which must live as long as the result; NULL with an error that names row
    and column or factor. */
 GPUMC_API gpumc_glm *gpumc_glm_init(const gpumc_glm_data *data, void *memory, size_t bytes,
                                     gpumc_error *error);
 
-/* Parameters of a point. Intercept, effects, slopes may be NULL: 0; sigma, nu, phi of the family may not. */
+/* Parameters of a point. intercept, beta, effects may be NULL: 0; sigma, nu, phi of the family may not. */
 typedef struct gpumc_glm_point {
     const double *intercept, *beta, *const *effects;     /* effects: a pointer for each factor */
     const double *sigma, *nu, *phi;
@@ -2464,12 +2464,12 @@ typedef struct gpumc_glm_gradient {
     double *sigma, *nu, *phi;
 } gpumc_glm_gradient;
 
-/* Doubles of work for n_points a pass on n_threads; calls at the same time need work of their own. */
+/* Doubles of work for n_points per pass on n_threads; concurrent calls must not share it. */
 GPUMC_API size_t gpumc_glm_work(const gpumc_glm *glm, size_t n_points, size_t n_threads);
 /* Log likelihood; NaN for invalid parameters. gradient may be NULL. */
 GPUMC_API double gpumc_glm_eval(const gpumc_glm *glm, const gpumc_glm_point *at,
                                 const gpumc_glm_gradient *gradient, double *work);
-/* The same for n points in one pass over X, which team (NULL: this thread alone) shares out. */
+/* The same for n points in one pass over X, shared by the threads of team (NULL: this thread alone). */
 GPUMC_API void gpumc_glm_eval_batch(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at,
                                     const gpumc_glm_gradient *gradient, double *log_lik, double *work,
                                     gpumc_team *team);
@@ -2488,21 +2488,21 @@ typedef struct gpumc_device_info {
     int driver, runtime;                  /* 1000 major + 10 minor */
     size_t bytes, bytes_free;
 } gpumc_device_info;
-/* GPUMC_ERROR_DEVICE with the driver's words where there is no GPU. */
+/* Describes the GPU; GPUMC_ERROR_DEVICE with the driver's message where there is none. */
 GPUMC_API gpumc_status gpumc_device_describe(gpumc_device_info *info, gpumc_error *error);
 
 typedef enum gpumc_place { GPUMC_ANYWHERE = 0, GPUMC_ON_CPU, GPUMC_ON_GPU } gpumc_place;
 
-typedef struct gpumc_hot {                /* data that are ready to be evaluated */
+typedef struct gpumc_hot {                /* data in place, ready for evaluation */
     const char *where;                    /* "GPU", or "CPU" */
-    char reason[256];                     /* why not the GPU, if it was not refused: to be said once */
+    char reason[256];                     /* with GPUMC_ANYWHERE: why not the GPU; to be reported once */
     size_t n_params;                      /* of a point */
     gpumc_status (*eval)(struct gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
                          gpumc_error *error);
     void (*release)(struct gpumc_hot *hot);
 } gpumc_hot;
 
-/* Checks and copies the data. ANYWHERE takes the GPU if it can have it, ON_GPU fails where it cannot. At most
+/* Checks and copies the data. ANYWHERE takes the GPU if it is available, ON_GPU fails if it is not. At most
    max_points are evaluated at once, more in turns. NULL on error. */
 GPUMC_API gpumc_hot *gpumc_hot_rows(const gpumc_rows_data *data, size_t max_points, gpumc_place place,
                                     gpumc_error *error);
@@ -2514,11 +2514,11 @@ GPUMC_API gpumc_status gpumc_hot_eval(gpumc_hot *hot, size_t n, const double *p,
                                       gpumc_error *error);
 GPUMC_API void gpumc_hot_release(gpumc_hot *hot);
 
-/* What gpumc_cuda.cu fills in. A twin has the same data there already. A joint has several of its objects,
-   which must stay, and evaluates them side by side at one point. */
+/* Filled in by gpumc_cuda.cu. twin: NULL, or an object with the same data on the GPU, to share it. A joint
+   evaluates several such objects, which must outlive it, side by side at one point. */
 typedef struct gpumc__joint {
-    double *p;                            /* their points one after the other, to stay from start to finish */
-    const double *result;                 /* when finished: value and derivatives of each */
+    double *p;                            /* their points one after the other, kept from start to finish */
+    const double *result;                 /* after finish: value and derivatives of each */
     gpumc_status (*start)(struct gpumc__joint *joint, gpumc_error *error);
     gpumc_status (*finish)(struct gpumc__joint *joint, gpumc_error *error);
     void (*release)(struct gpumc__joint *joint);
@@ -2538,9 +2538,9 @@ extern const gpumc__device *gpumc__cuda_device(void);
    Hierarchical models as data: parameter blocks as in any model, a prior or a population for each, and sets
    of rows; the result is a complete gpumc_model. Everything is referred to by name. A block with a location,
    scale, walk or covariates has a population, every other block has a prior. Without a location a population
-   is about 0, and a walk starts there: where data lie elsewhere give it one.
+   has location 0, and a walk starts at 0: where data lie elsewhere give it one.
 
-   The kind of a block with a population says where its values lie, a link how they get there:
+   The kind of a block with a population is its support, a link maps real values to it:
        GPUMC_UNBOUNDED           the identity                     sampled as NAME itself
        GPUMC_POSITIVE, _LOWER    lower + exp                      sampled as log_NAME
        GPUMC_UNIT, _INTERVAL     lower + width logistic, or       sampled as logit_NAME
@@ -2551,13 +2551,13 @@ extern const gpumc__device *gpumc__cuda_device(void);
    kinds, as ordered cutpoints or a simplex, have no families here: models with them want a density of their
    own.
 
-   Blocks that name a factor L are correlated, normal populations, 16 at most, behind a link or not; the
+   Blocks that name a factor L are correlated normal populations, at most 16, with a link or without; the
    matrix L L' is a generated quantity, corr_L. */
 
 /* Families of priors and populations are functions, so that under GPUMC_STATIC a program holds only those it
-   names: gpumc_prior_FAMILY for each continuous family of >>api-dist, and gpumc_prior_flat, of log density 0
-   everywhere, which is improper and cannot be drawn from; where a prior is of another kind, as a gamma of a
-   precision, it leaves that to a set of one row that takes the block. */
+   names: gpumc_prior_FAMILY for each continuous family of >>api-dist, and gpumc_prior_flat, log density 0
+   everywhere, which is improper and cannot be drawn from. With it a prior of another form, such as a gamma on
+   a precision, can be written as a set of one row that takes the block. */
 typedef const struct gpumc__prior_law *gpumc_prior_family(void);
 #define GPUMC__DECLARE_PRIOR(shape, cdf, family, parameters, support) \
     GPUMC_API gpumc_prior_family gpumc_prior_##family;
@@ -2565,9 +2565,9 @@ GPUMC__REAL_FAMILIES(GPUMC__DECLARE_PRIOR)
 GPUMC_API gpumc_prior_family gpumc_prior_flat;
 GPUMC_API gpumc_prior_family gpumc_prior_lkj_corr_cholesky;  /* a: eta; for GPUMC_CHOLESKY_CORR, K x K */
 
-/* What of a prior lies beyond the bounds of its block is cut off, and the rest normalised. */
+/* A prior is truncated to the bounds of its block, and normalised. */
 typedef struct gpumc_prior {
-    const char *name;         /* of a block, or of one value, counted from 1, row after row: "sd[2]" */
+    const char *name;         /* of a block, or of one value, counted from 1 in row-major order: "sd[2]" */
     gpumc_prior_family *family;
     double a, b, c;                       /* its parameters, in the order of the density's */
 } gpumc_prior;
@@ -2579,11 +2579,11 @@ typedef const struct gpumc__population_law *gpumc_population_family(void);
 GPUMC_API gpumc_population_family gpumc_population_student_t;        /* shape: degrees of freedom */
 GPUMC_API gpumc_population_family gpumc_population_truncated_normal; /* to the bounds; link: the identity */
 
-/* Where a population is not the normal one, or a link not that of the kind. Leaves are row functions with
-   p = value, location, scale, then the shape, and x = least and greatest value. In the quantile form z_NAME
-   is sampled, N(0, 1), and NAME is the quantile of the population with Phi(z) below. With a second block of
-   as many elements, in the quantile form too, it may be any function of z, location and scale of both: two
-   parameters that are correlated, or whose sum the data know better than either. */
+/* For a population that is not normal, or a link that is not that of the kind. Leaves are row functions with
+   p = value, location, scale, then the shape, and x = least and greatest value. In the quantile form z_NAME,
+   distributed N(0, 1), is sampled, and NAME is the population's quantile at Phi(z). With a second block of as
+   many elements, in the quantile form too, NAME may be any function of z, location and scale of both: for two
+   parameters that are correlated, or whose sum the data identify better than either. */
 typedef struct gpumc_population {
     const char *name;
     gpumc_hier_link link;
@@ -2591,30 +2591,30 @@ typedef struct gpumc_population {
     const char *shape;                    /* a block of further parameters */
     const gpumc_row_kind *density;        /* GPUMC_ROW(f, 3, size of shape, 2): instead of a family */
     const gpumc_row_kind *quantile;       /* GPUMC_ROW(f, 3, 0, 2): of z, location, scale; with: f, 6, 0, 2 */
-    int quantile_form;                    /* 1: sample z_NAME (of a normal, as non-centred elements of NAME);
-                                             try it where bounded populations warn */
+    int quantile_form;                    /* 1: sample z_NAME (normal populations: NAME, non-centred); try it
+                                             where runs with bounded populations end in warnings */
     const char *with;                     /* the second block */
 } gpumc_population;
 
-/* What a row function gets as p: first blocks with an index, of which row i gets element index[i], then
-   blocks without, all of whose values follow each other. Indices may differ: winners and losers, say. */
+/* A row function gets as p: first blocks with an index, of which row i takes element index[i], then blocks
+   without one, all values of each in order. Indices may differ: winners and losers, say. */
 typedef struct gpumc_hier_take { const char *name; const size_t *index; } gpumc_hier_take;
 
 typedef struct gpumc_hier_rows {
     const char *name;                     /* for messages */
     gpumc_rows_data data; /* kind, n_rows, columns, ...; group and n_groups follow from takes */
-    const gpumc_rows_data *guide;         /* what the model's guide has instead: rows of the same takes */
+    const gpumc_rows_data *guide;         /* rows with the same takes that the model's guide has instead */
     const gpumc_hier_take *takes;
     size_t n_takes;
-    /* Simulates one row from its parameters and columns: n_simulated values (0: 1) to y. */
+    /* Simulates one row from its parameters p and columns x: writes n_simulated values (0: 1) to y. */
     void (*simulate)(const double *p, const double *x, gpumc_rng *rng, double *y);
     size_t n_simulated;
-    const char *log_lik, *predictive; /* names among the draws, log_lik with the weights; NULL: left out */
+    const char *log_lik, *predictive; /* names of these outputs, log_lik with the weights; NULL: left out */
 } gpumc_hier_rows;
 
 typedef struct gpumc_hier_data {
     const char *name;
-    /* init: of what is sampled; NULL: from priors and rows, by four ways of 60 to 100 gradients each */
+    /* init: of what is sampled; NULL: from priors and rows, by four climbs of 60 to 100 gradients each */
     const gpumc_param *params;
     size_t n_params;
     const gpumc_prior *priors;
@@ -2623,15 +2623,15 @@ typedef struct gpumc_hier_data {
     size_t n_populations;
     const gpumc_hier_rows *rows;
     size_t n_rows;
-    int threads;                          /* how many may evaluate at once; more wait. 0: cores / team */
-    /* Threads that share the rows of each evaluation where these (cells: nodes of rows), times the parameters
-       that each takes, are 20,000 or more; not a bit changes. 0: in gpumc_sample with more threads than
-       chains, as many as there are for each chain, elsewhere 1. */
+    int threads;                          /* how many may evaluate at once; others wait. 0: cores / team */
+    /* Threads that share the rows of one evaluation where its work, rows (cells: nodes of rows) times the
+       parameters that each takes, is 20,000 or more; results keep their bits. 0: in gpumc_sample with more
+       threads than chains as many as there are for each chain, elsewhere 1. */
     int team;
-    /* ANYWHERE: the GPU, if it can be had, evaluates sets of 6,000 and more that have 60,000 together: rows
-       (cells: nodes of rows) times the parameters that each takes. ON_GPU: all sets, or creating fails. Not
-       rows with parameters by several indices. The GPU holds the data once, and room to work for each of
-       `threads`, which are 8 at most then if not given. */
+    /* ANYWHERE: the GPU, if available, evaluates sets of rows with work (as above) of 6,000 or more, where
+       these have 60,000 together. ON_GPU: it evaluates all sets, or creation fails. It takes no rows with
+       parameters by several indices. It holds the data once, and work space for each of `threads`, which, if
+       0, are at most 8 then. */
     gpumc_place place;
     gpumc_isa isa;
     gpumc_allocator allocator;
@@ -2642,15 +2642,15 @@ typedef struct gpumc_hier gpumc_hier;
 GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error *error);
 GPUMC_API void gpumc_hier_free(gpumc_hier *hier);
 GPUMC_API const gpumc_model *gpumc_hier_model(const gpumc_hier *hier);
-/* "GPU" if rows are evaluated there, or "CPU", with the reason behind a colon where the GPU was tried. */
+/* "GPU" if rows are evaluated there, else "CPU", followed by a colon and the reason if the GPU was tried. */
 GPUMC_API const char *gpumc_hier_where(const gpumc_hier *hier);
-/* Draws the parameters of the model, gpumc_model_n_values doubles, from priors and populations. Its generate
-   then simulates rows, gpumc_model_n_outputs doubles, output after output:
+/* Draws the parameters of the model, gpumc_model_n_values doubles, from priors and populations. The model's
+   generate then simulates rows: gpumc_model_n_outputs doubles, output after output:
        gpumc_rng rng = gpumc_rng_at(seed, 0, draw, 0);
        gpumc_hier_prior_draw(hier, &rng, x, &error);   model->generate(x, &rng, out, model->data); */
 GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *rng, double *x,
                                              gpumc_error *error);
-/* Why the density at x is not finite: names the prior, population or row at fault; GPUMC_OK when it is. */
+/* Explains why the density at x is not finite: names the prior, population or row; GPUMC_OK when it is. */
 GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *x, gpumc_error *error);
 
 /* ===================================================================================== >>api-nuts
