@@ -2478,8 +2478,8 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *glm, const gpumc_glm_point *
                                    double *work);
 
 /* =================================================================================== >>api-device
-   Hot loops where they run fastest: data go once to the GPU, or stay with the CPU where there is none, and
-   every call evaluates all points that wait. Parameters of a point, and its derivatives, lie one by one:
+   Likelihoods evaluated where that is fastest: data are copied once to the GPU, or stay on the CPU without
+   one, and a call evaluates many points. Parameters of a point, and its derivatives, are stored in order:
      rows   the values of each group parameter in all groups, then the shared parameters;
      glm    intercept, slopes, effects of each factor, then sigma or phi and nu where the family has them. */
 typedef struct gpumc_device_info {
@@ -2508,8 +2508,8 @@ GPUMC_API gpumc_hot *gpumc_hot_rows(const gpumc_rows_data *data, size_t max_poin
                                     gpumc_error *error);
 GPUMC_API gpumc_hot *gpumc_hot_glm(const gpumc_glm_data *data, size_t max_points, gpumc_place place,
                                    gpumc_error *error);
-/* Writes n log likelihoods to lp and ADDS the derivatives to grad; after an error both hold some of them. The
-   same bits however many points a call has; those of CPU and GPU differ by rounding. One thread at a time. */
+/* Writes n log likelihoods to lp and ADDS the derivatives to grad; after an error both are incomplete. The
+   same bits for any number of points; CPU and GPU differ by rounding. One thread at a time. */
 GPUMC_API gpumc_status gpumc_hot_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
                                       gpumc_error *error);
 GPUMC_API void gpumc_hot_release(gpumc_hot *hot);
@@ -2637,7 +2637,7 @@ typedef struct gpumc_hier_data {
     gpumc_allocator allocator;
 } gpumc_hier_data;
 
-/* NULL with a text on error. data and all it points to must stay; only a team's memory is allocated later. */
+/* NULL with a text on error. data and all it points to must stay. Only memory of teams is allocated later. */
 typedef struct gpumc_hier gpumc_hier;
 GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error *error);
 GPUMC_API void gpumc_hier_free(gpumc_hier *hier);
@@ -2655,47 +2655,47 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
 
 /* ===================================================================================== >>api-nuts
    The no-U-turn sampler as a state machine: ask where a gradient is wanted, tell it, repeat. It works on free
-   coordinates, owns no memory and no threads, and calls nobody. */
+   coordinates, owns no memory and no threads, and makes no callbacks. */
 typedef enum gpumc_metric_kind {
     GPUMC_METRIC_AUTO = 0, GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK, GPUMC_METRIC_DENSE, GPUMC_METRIC_UNIT,
     GPUMC_METRIC_BLOCKS
 } gpumc_metric_kind;
 
-/* Inverse mass matrix M^-1, an estimate of the posterior covariance: diagonal S^2, low rank
-   S (I + U (Lambda - I) U') S, blocks S C (I + U (Lambda - I) U') C' S, dense L L' (lower). C is block lower
-   triangular with rows of norm one; a block holds what belongs to one group of a hierarchy: element j of each
-   of several linked parameters. */
+/* The inverse mass matrix M^-1, an estimate of the posterior covariance: diagonal S^2, low rank
+   S (I + U (Lambda - I) U') S, blocks S C (I + U (Lambda - I) U') C' S, dense L L' (L lower). C is made of
+   lower triangular blocks with rows of norm one, a block for each group of a hierarchy: element j of each of
+   several linked parameters. */
 typedef struct gpumc_metric {
     gpumc_metric_kind kind;
     size_t dim, rank;
     double *scale;            /* S */
-    double *mean;             /* centre: for whitening, and where HMC's spring is fixed; scale and mean are
-                                 always there, but initial_metric may lack the mean */
-    int spring;               /* HMC: not 0 where the target is nearly the normal of mean and M^-1 */
+    double *mean;             /* centre of whitening and of HMC's spring (see >>api-mams); scale and mean are
+                                 always there, only initial_metric may lack the mean */
+    int spring;               /* not 0: the target is nearly N(mean, M^-1), and HMC runs on the spring */
     double *vectors;          /* U, rank rows of dim */
-    double *lambda;           /* Lambda, rank, at most 64 */
+    double *lambda;           /* Lambda, rank values, at most 64 */
     double *covariance;       /* M^-1 itself, dim x dim (dense) */
     double *factor;           /* L, dim x dim, row-major, zeros above the diagonal (dense) */
-    size_t n_blocks, block_size;  /* in force, 0 before the first estimate; members of each */
+    size_t n_blocks, block_size;  /* blocks in use, 0 before the first estimate; members of each */
     size_t *members;          /* member k of block j is coordinate members[k] + j */
-    double *blocks;           /* C: element (k, l <= k) of every block, n_blocks of them together */
+    double *blocks;           /* C: for each (k, l <= k) that element of all n_blocks blocks, in a row */
 } gpumc_metric;
 
 typedef struct gpumc_draw_stats {
-    /* log density with Jacobians (of a fit's draws those of the maps of its kinds alone, so that runs
-       compare); H of the draw, of the sampler's coordinates; differences to H0 */
+    /* log density with Jacobians (in a fit those of the maps of kinds alone, so that runs are comparable);
+       H of the draw in the sampler's coordinates; its difference to H0, and the largest one met */
     double lp, energy, energy_error, max_energy_error;
-    double accept_stat, accept_sym;  /* means over the leaves of min(1, e^w) and 2 / (1 + e^|w|) */
+    double accept_stat, accept_sym;  /* means over leaves of min(1, e^w) and 2 / (1 + e^|w|), w = H0 - H */
     double step_size, fisher_residual;  /* |x + g|^2 in whitened coordinates; 0: the metric fits */
     int32_t tree_depth, n_leapfrog, selected; /* depth: doublings that were kept; selected: signed leaf index,
-                                                 0 = did not move */
+                                                 0: did not move */
     uint8_t divergent, hit_max_treedepth;               /* divergent: the energy error was above 1000 */
 } gpumc_draw_stats;
 
 typedef struct gpumc_nuts gpumc_nuts;
 GPUMC_API size_t gpumc_nuts_bytes(size_t dim, int max_treedepth);
-/* chain: global number, keys the random numbers with seed; q: start point, copied. metric must stay;
-   step_size 0 searches one first, a rough one, for warm-up to begin with. NULL with a text on error. */
+/* chain: global number, which keys the random numbers with seed; q: start point, copied. metric must stay.
+   step_size 0: a rough one is searched for first, for warm-up to begin with. NULL with a text on error. */
 GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, int max_treedepth,
                                       const gpumc_metric *metric, double step_size, uint64_t seed,
                                       uint32_t chain, const double *q, gpumc_error *error);
@@ -2706,11 +2706,11 @@ GPUMC_API GPUMC_TEAM int gpumc_nuts_tell(gpumc_nuts *s, double lp, const double 
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_draw(const gpumc_nuts *s);              /* the current draw */
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_gradient(const gpumc_nuts *s);          /* its gradient */
 GPUMC_API GPUMC_TEAM const gpumc_draw_stats *gpumc_nuts_stats(const gpumc_nuts *s);
-/* where the last divergent step began */
+/* The point at which the last divergent step began. */
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s);
-/* between transitions; 0: search */
+/* Sets the step size between transitions; 0: searches for a rough one. */
 GPUMC_API GPUMC_TEAM void gpumc_nuts_set_step_size(gpumc_nuts *s, double step_size);
-/* 1 when the density at the start point was not finite: give another one. */
+/* 1 when the density at the start point was not finite: restart with another one. */
 GPUMC_API GPUMC_TEAM int gpumc_nuts_bad_start(const gpumc_nuts *s);
 GPUMC_API GPUMC_TEAM void gpumc_nuts_restart(gpumc_nuts *s, const double *q);
 
@@ -2722,43 +2722,42 @@ typedef enum gpumc_sampler {
     GPUMC_SAMPLER_AUTO = 0, GPUMC_SAMPLER_NUTS, GPUMC_SAMPLER_MAMS, GPUMC_SAMPLER_HMC
 } gpumc_sampler;
 
-/* Between transitions: GPUMC_SAMPLER_NUTS, or paths whose lengths fill length * (1 -+ window) evenly, in
-   units of whitened coordinates (a quarter turn of a standard normal is pi / 2), the same lengths in every
-   chain. MAMS needs two dimensions; with one it is HMC. On the spring of its metric HMC takes as many equal
-   steps as reach `length`, one or an even number, none longer than the step size, so that a path ends with
-   them; otherwise paths are whole numbers of steps. */
+/* Sets the sampler between transitions: NUTS, or paths whose lengths fill length * (1 -+ window) evenly, in
+   whitened coordinates (pi / 2: a quarter turn of a standard normal), the same lengths in every chain. MAMS
+   needs two dimensions; with one it is HMC. On the spring a path is divided into as few equal steps as reach
+   `length`, one or an even number, none longer than the step size; else it is a whole number of steps. */
 GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampler, double length,
                                               double window);
 
 /* ==================================================================================== >>api-adapt
-   Warm-up for a set of chains that share metric, step size and centring. One is allowed. */
+   Warm-up for a set of chains, or one, that share metric, step size and centring. */
 typedef struct gpumc_adapt_options {
     size_t num_chains;        /* 0: 1 */
-    size_t num_warmup;        /* 0: 200 a chain, 400 with one chain, and early_stop */
-    double target_accept;     /* 0: 0.8, of fewer than 3 parameters 0.95; MAMS and HMC at least 0.85, on the
-                                 spring 0.93 */
+    size_t num_warmup;        /* iterations; 0: 200, or 400 with one chain, and early_stop */
+    double target_accept;     /* 0: 0.8, or 0.95 with fewer than 3 parameters; MAMS and HMC use at least 0.85,
+                                 on the spring 0.93 */
     int max_treedepth;        /* 0: 10; paths have fewer than 2^max_treedepth steps */
     gpumc_metric_kind metric;
-    gpumc_sampler sampler;    /* 0: chosen when metric and centring are done */
-    int early_stop;           /* ends once HMC on its spring has held for two windows: of the default after
+    gpumc_sampler sampler;    /* 0: chosen once metric and centring are learned */
+    int early_stop;           /* end warm-up once HMC on the spring has held for two windows: by default after
                                  110 iterations at the earliest, 320 with one chain */
     int keep_stuck_chains;    /* do not restart a chain that lags behind */
     uint64_t seed;
     uint32_t first_chain_id;
-    double path_length;       /* of MAMS and HMC, as in gpumc_nuts_set_path; 0: 1.45, more for slow scales
-                                 and long tails, on the spring 1.7 */
+    double path_length;       /* of MAMS and HMC, as in gpumc_nuts_set_path; 0: 1.45, longer where scales are
+                                 slow or tails long; 1.7 on the spring */
 } gpumc_adapt_options;
 
 typedef struct gpumc_adapt gpumc_adapt;
-/* layout may be NULL (free coordinates only, no centring): then dim counts; otherwise dim is the layout's. */
+/* layout may be NULL (free coordinates only, no centring), and dim is used then; else dim is the layout's. */
 GPUMC_API size_t gpumc_adapt_bytes(const gpumc_layout *layout, size_t dim,
                                    const gpumc_adapt_options *options);
 GPUMC_API gpumc_adapt *gpumc_adapt_init(void *memory, size_t bytes, gpumc_layout *layout, size_t dim,
                                         const gpumc_adapt_options *options, gpumc_error *error);
 /* Metric of one chain: its own early on, later the shared one; the pointer stays valid and the same. */
 GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t chain);
-/* To be called each time every chain has completed a draw, from the start point on; returns 1 while warm-up
-   goes on, 0 when it has ended and the chains may run freely. */
+/* Learns from the latest draws. Call it each time every chain has completed one, from the start point on;
+   returns 1 while warm-up goes on, 0 when it has ended and the chains may run freely. */
 GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains);
 /* The sampler in force, and why it was chosen, in words (reason may be NULL). */
 GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **reason);
@@ -2767,23 +2766,23 @@ GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **r
    Chains on threads. */
 typedef struct gpumc_progress {
     size_t chain, n_chains;           /* from 0 */
-    size_t iteration, total;          /* of this chain, warm-up included; back where NUTS draws again */
+    size_t iteration, total;          /* of this chain, with warm-up; goes back where NUTS draws again */
     int warmup;                       /* 1 during warm-up */
-    double step_size, mean_leapfrog;  /* gradients a draw so far in this phase */
+    double step_size, mean_leapfrog;  /* mean: gradients per draw so far in this phase */
     size_t divergences;               /* after warm-up */
     double elapsed, remaining;        /* seconds, of the whole run */
 } gpumc_progress;
 
 typedef struct gpumc_stop_flag { volatile int requested; } gpumc_stop_flag;
-/* Safe in a signal handler and from any thread. The flag stays up: take it down (requested = 0) to go on. */
+/* Asks a run to stop; safe in signal handlers and any thread. The flag stays set: requested = 0 clears it. */
 GPUMC_API void gpumc_stop(gpumc_stop_flag *flag);
 
 typedef struct gpumc_sample_options {
     int num_chains;           /* 0: 4 */
-    int num_warmup;           /* 0: see gpumc_adapt_options; -1: none. fit.n_warmup: what was done */
-    int num_samples;          /* 0: 1000 kept draws a chain */
+    int num_warmup;           /* 0: see gpumc_adapt_options; -1: none. fit.n_warmup: iterations done */
+    int num_samples;          /* kept draws per chain; 0: 1000 */
     int thin;                 /* 0: 1; every thin-th draw is kept, num_samples counts kept ones */
-    double target_accept;     /* 0: 0.8, of fewer than 3 parameters 0.95 */
+    double target_accept;     /* 0: 0.8, or 0.95 with fewer than 3 parameters */
     int max_treedepth;        /* 0: 10 */
     gpumc_metric_kind metric; /* 0: by dimension and links */
     gpumc_sampler sampler;    /* 0: chosen at the end of warm-up, see fit.sampler_reason */
@@ -2791,23 +2790,23 @@ typedef struct gpumc_sample_options {
     double path_length;       /* of MAMS and HMC, in standard deviations (0: see gpumc_adapt_options) */
     uint64_t seed;
     uint32_t first_chain_id;  /* global number of the first chain, for jobs split over processes */
-    int threads;  /* 0: one a core it may use; what chains leave idle goes to the model, see its share */
+    int threads;  /* 0: one per usable core; those that no chain needs go to the model, see its share */
     double init_radius;       /* 0: 2; start points uniform on (-r, r) in free coordinates */
     int early_stop, keep_stuck_chains;               /* see gpumc_adapt_options */
     int save_warmup, save_unconstrained, skip_gradient_check;
-    int discard_draws;        /* keep none (save_unconstrained is refused): the draw callback sees them */
-    /* Down to here and but for threads, options are part of a checkpoint. */
+    int discard_draws;        /* keep none (save_unconstrained is refused): on_draw sees them */
+    /* The options above, except threads, are part of a checkpoint. */
     int (*progress)(const gpumc_progress *progress, void *user);     /* non-zero stops */
     void *progress_user;
-    FILE *progress_stream;    /* the built-in printer, when progress is NULL */
+    FILE *progress_stream;    /* where progress is printed if progress is NULL */
     int (*on_draw)(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats,
                    void *user);
-    void *draw_user;          /* draw: of those kept, from 0; values: n_columns; locked; non-zero stops */
+    void *draw_user;          /* draw: of those kept, from 0; values: n_columns; serialised; non-zero stops */
     const gpumc_stop_flag *stop;
-    const char *checkpoint;   /* file that the state is saved to, and FILE.old the time before */
+    const char *checkpoint;   /* file that the state is saved to; the one before becomes FILE.old */
     double checkpoint_seconds; /* 0: 600, and at least 20 times what saving takes */
     struct gpumc_stream *stream;       /* set by gpumc_stream_open; saved and resumed with the run */
-    const gpumc_metric *initial_metric;        /* as of an earlier fit, or a file: see below */
+    const gpumc_metric *initial_metric;        /* of an earlier fit or from a file: see below */
     gpumc_allocator allocator;
 } gpumc_sample_options;
 
@@ -2819,7 +2818,7 @@ typedef enum gpumc_warning_code {
 } gpumc_warning_code;
 typedef struct gpumc_warning {
     gpumc_warning_code code;
-    int note;                             /* 1: to be known, but no reason to doubt the draws */
+    int note;                             /* 1: a note, no reason to doubt the draws; 0: a warning */
     double value;                         /* the number that the text is about */
     char text[320];
 } gpumc_warning;
@@ -2837,60 +2836,60 @@ typedef struct gpumc_fit {
     char message[256];
     gpumc_sample_options options;         /* resolved */
     const char *model_name;
-    /* n_draws: complete in every chain; parameters first, then outputs */
+    /* n_draws: complete in every chain; columns: parameters first, then outputs */
     size_t n_chains, n_draws, n_columns, n_params_columns, n_free;
     gpumc_block *blocks;
     size_t n_blocks;
-    double *draws;                        /* [chain][draw][column] with stride draw_capacity draws a chain */
+    double *draws;                        /* [chain][draw][column], draw_capacity draws from chain to chain */
     gpumc_draw_stats *stats;              /* [chain][draw] */
-    double *unconstrained;     /* [chain][draw][free], on request: by the maps of kinds alone, as lp of the
-                                  statistics; elements of hierarchies natural, whatever was learned */
-    size_t *free_blocks;      /* [block][2]: first free coordinate, number; both 0: as in draws, UNBOUNDED */
+    double *unconstrained;     /* [chain][draw][free], on request: by the maps of kinds alone, as lp in stats;
+                                  elements of hierarchies are natural values, whatever form was learned */
+    size_t *free_blocks;      /* [block][2]: first free coordinate, number; both 0: UNBOUNDED, as in draws */
     double *warmup_draws;                 /* [chain][iteration][column], on request; outputs are NaN */
     gpumc_draw_stats *warmup_stats;       /* [chain][iteration], on request */
     size_t draw_capacity, n_warmup;       /* n_warmup: iterations done, saved or not */
     gpumc_metric metric;                  /* in free coordinates */
-    double step_size, tree_step_size;     /* of the sampler; of NUTS, which files carry */
-    gpumc_sampler sampler;                /* that made the draws, and why */
+    double step_size, tree_step_size;     /* of the sampler; of NUTS, the one that files carry */
+    gpumc_sampler sampler;                /* that made the draws, and why it was chosen */
     char sampler_reason[160];
-    double *centring;         /* share of data in what is known of an element or location; others 1 */
-    double *typical, *bend;               /* of every free coordinate; 0: its map is another, is not bent */
-    struct gpumc_summary *summaries;      /* of columns, for gpumc_summarise; flags -1: not worked out yet */
+    double *centring;         /* the data's share of the information on an element or location; others 1 */
+    double *typical, *bend;               /* of every free coordinate; 0: its map has none, is not bent */
+    struct gpumc_summary *summaries;      /* of columns, for gpumc_summarise; flags -1: not computed yet */
     gpumc_warning *warnings;
     size_t n_warnings;
-    uint64_t warmup_gradients, sampling_gradients;         /* warm-up: with the draws that were discarded */
+    uint64_t warmup_gradients, sampling_gradients;         /* warm-up: includes those of discarded draws */
     double warmup_seconds, sampling_seconds;
-    double gradient_seconds, forecast_seconds;     /* of one, and of the run, as measured at its start */
+    double gradient_seconds, forecast_seconds;     /* of one, and of the whole run, measured at its start */
     size_t n_divergent, n_restarted;
-    int threads;                          /* that ran chains, or shared the densities of one */
-    int resumable;                        /* stopped, and gpumc_resume goes on from here */
+    int threads;                          /* that ran chains, or shared the evaluations of one */
+    int resumable;                        /* 1: stopped and saved; gpumc_resume can continue the run */
     void *memory;                         /* private: what gpumc_free releases */
     gpumc_allocator allocator;
 } gpumc_fit;
 
-/* With initial_metric, of the model's free coordinates, warm-up starts from its variances and from step_size,
-   and learns as ever. With num_warmup -1, of a model whose hierarchies are GPUMC_CENTRED (others learn
-   coordinates) and whose positive blocks, of one value each, have typical and bend from the fit, they are
-   what the run uses: fit->metric with fit->step_size and fit->sampler, or what a file has, whose step size is
-   that of NUTS, where its metric was dense or diagonal. Chains start as ever, at init or at random; none is
-   looked after, so give an init near the posterior. */
+/* initial_metric is in the model's free coordinates. Warm-up starts from its variances and from step_size,
+   and learns as usual. With num_warmup -1 the run uses metric and step size as given: fit->metric with
+   fit->step_size and fit->sampler, or, where the metric was dense or diagonal, those of a file, whose step
+   size is that of NUTS. The hierarchies of the model must then be GPUMC_CENTRED (others learn coordinates),
+   its positive blocks, of one value each, have typical and bend from the fit. Chains start as usual, at init
+   or at random, and none is watched, so give an init near the posterior. */
 
 /* Draws from the posterior of a model: num_chains chains on as many threads as the machine has cores.
    options may be NULL (defaults); fit receives draws, statistics and warnings, to be released by gpumc_free.
-   Returns GPUMC_OK; GPUMC_STOPPED with the draws so far when a callback or the stop flag asked for it;
+   Returns GPUMC_OK; GPUMC_STOPPED, with the draws so far, if a callback or the stop flag asked for it;
    otherwise an error, with fit->message naming the argument, its value and the remedy. */
 GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample_options *options,
                                     gpumc_fit *fit);
-/* Goes on with the run saved in file, and saves there: the draws are those it would have made uninterrupted,
-   by the same binary on the same kind of processor. Threads, callbacks, stop flag, allocator and
-   checkpoint_seconds are those given; all else comes from the file, and is refused where it is given
-   otherwise, but for checkpoint, initial_metric and skip_gradient_check, which are not looked at. */
+/* Continues the run saved in file, and saves there: the draws are those of an uninterrupted run, given the
+   same binary on the same kind of processor. Threads, callbacks, stop flag, allocator and checkpoint_seconds
+   are those given; all else comes from the file, and other values, unless 0, are refused, except that
+   checkpoint, initial_metric and skip_gradient_check are ignored. */
 GPUMC_API gpumc_status gpumc_resume(const gpumc_model *model, const gpumc_sample_options *options,
                                     const char *file, gpumc_fit *fit);
 GPUMC_API void gpumc_free(gpumc_fit *fit);
-/* Name of a column, theta[3] or L[2,1], counting from 1; returns its length as snprintf does. */
+/* Writes the name of a column, theta[3] or L[2,1], counting from 1; returns its length as snprintf does. */
 GPUMC_API size_t gpumc_column_name(const gpumc_fit *fit, size_t column, char *text, size_t size);
-/* Column of a name as above; SIZE_MAX when there is none. */
+/* Finds the column of such a name; SIZE_MAX when there is none. */
 GPUMC_API size_t gpumc_column(const gpumc_fit *fit, const char *name);
 
 /* ================================================================================= >>api-diagnose
