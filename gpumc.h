@@ -2715,9 +2715,10 @@ GPUMC_API GPUMC_TEAM int gpumc_nuts_bad_start(const gpumc_nuts *s);
 GPUMC_API GPUMC_TEAM void gpumc_nuts_restart(gpumc_nuts *s, const double *q);
 
 /* ===================================================================================== >>api-mams
-   Transitions of the same machine along one path of known length instead of a tree: the Metropolis-adjusted
-   microcanonical sampler and Hamiltonian Monte Carlo, which swings about the metric's mean where that has a
-   spring: one step a draw will do where the target is that normal, in any number of dimensions. */
+   Transitions of the same machine along one path, a trajectory of given length, instead of a tree: MAMS, the
+   Metropolis-adjusted microcanonical sampler, or HMC. On the spring of its metric HMC integrates the normal
+   N(mean, M^-1) exactly, as a harmonic oscillator, and applies the remaining force as kicks: one step a draw
+   will do where the target is that normal, in any number of dimensions. */
 typedef enum gpumc_sampler {
     GPUMC_SAMPLER_AUTO = 0, GPUMC_SAMPLER_NUTS, GPUMC_SAMPLER_MAMS, GPUMC_SAMPLER_HMC
 } gpumc_sampler;
@@ -2900,7 +2901,7 @@ typedef struct gpumc_series {  /* one quantity: value (c, i) is x[c * chain_stri
     size_t chain_stride, draw_stride;     /* 0: 1 a draw; both 0: n_draws a chain */
 } gpumc_series;
 
-/* Why a value is missing or to be doubted. CAPPED: draws so antithetic that ESS is cut off at S log10 S. */
+/* Why a value is missing or doubtful. CAPPED: S draws so antithetic that ESS is cut off at S log10 S. */
 enum {
     GPUMC_FLAG_NAN = 1, GPUMC_FLAG_INFINITE = 2, GPUMC_FLAG_CONSTANT = 4, GPUMC_FLAG_CONSTANT_CHAIN = 8,
     GPUMC_FLAG_FEW_DRAWS = 16, GPUMC_FLAG_CAPPED = 32, GPUMC_FLAG_MEMORY = 64, GPUMC_FLAG_ONE_CHAIN = 128 };
@@ -2916,7 +2917,7 @@ GPUMC_API gpumc_stat gpumc_r_hat_nested(gpumc_series s, size_t n_super);     /* 
 GPUMC_API gpumc_stat gpumc_ess_bulk(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_ess_tail(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_ess_mean(gpumc_series s);
-GPUMC_API gpumc_stat gpumc_ess_sd(gpumc_series s);           /* of squared distances, as gpumc_mcse_sd */
+GPUMC_API gpumc_stat gpumc_ess_sd(gpumc_series s);           /* of squared deviations, as gpumc_mcse_sd */
 GPUMC_API gpumc_stat gpumc_ess_quantile(gpumc_series s, double p);
 GPUMC_API gpumc_stat gpumc_mcse_mean(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_mcse_sd(gpumc_series s);
@@ -2933,13 +2934,13 @@ typedef struct gpumc_loo {                /* leave-one-out cross-validation */
     size_t n_observations, n_bad_k;       /* k above min(1 - 1 / log10 S, 0.7) */
     double k_threshold, worst_k;
 } gpumc_loo;
-/* Over every column of group GPUMC_LOG_LIKELIHOOD, many of them by options.threads of the fit (0, as of a
-   merged one: one a core); pointwise_elpd and pareto_k, one each, may be NULL. */
+/* PSIS-LOO over all columns of group GPUMC_LOG_LIKELIHOOD; if these are many, by options.threads of the fit
+   (0, as in merged fits: one per core). pointwise_elpd and pareto_k, a value per column, may be NULL. */
 GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
                                       double *pareto_k, gpumc_error *error);
 
-/* Of what two models make of the same n observations: the sum of elpd_a - elpd_b, positive where a predicts
-   better, and its standard error, root of n times the variance. */
+/* Compares two models of the same n observations: the sum of elpd_a - elpd_b, positive where a predicts
+   better, and its standard error, the square root of n times the variance. */
 GPUMC_API gpumc_status gpumc_loo_compare(const double *elpd_a, const double *elpd_b, size_t n,
                                          double *difference, double *se, gpumc_error *error);
 
@@ -2948,22 +2949,22 @@ typedef struct gpumc_summary {
     int flags;
 } gpumc_summary;
 GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column);
-/* A header, a row a column (of a block with more than 12 the first 10, then the worst of the others; log
-   likelihoods and predictions a row a block), then the warnings. */
+/* Prints a header, one row per column (of a block with more than 12 the first 10, then the worst of the
+   others; log likelihoods and predictions: one row per block), then the warnings. */
 GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream);
 
 /* =================================================================================== >>api-output
-   Files, with numbers that no locale changes, written under another name first: complete or not there. */
+   Files, with numbers that no locale changes, renamed once they are written: complete or not there. */
 GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char *path, gpumc_error *error);
-/* Stan CSV, one file a chain: PREFIX_1.csv, PREFIX_2.csv, ..., of chains from first_chain_id + 1 on. */
+/* Stan CSV, one file per chain: PREFIX_1.csv, PREFIX_2.csv, ..., numbered from first_chain_id + 1 on. */
 GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *prefix, gpumc_error *error);
-/* One row a draw, with columns .chain, .iteration and .draw before the others: for R, and small results. */
+/* One row per draw, with columns .chain, .iteration and .draw before the others: for R, and small results. */
 GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *path, gpumc_error *error);
 /* A NumPy file [chain][draw][...] of one block, or [chain][draw][column] where block is NULL. */
 GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, const char *path,
                                        gpumc_error *error);
-/* Step size and metric as CmdStan's save_metric has them and its metric_file takes them; of low rank and
-   blocks only the diagonal. They belong to the coordinates as learned: fit->centring, ->typical, ->bend. */
+/* Step size and metric as CmdStan's save_metric writes and its metric_file reads them; of low rank and blocks
+   only the diagonal. They belong to the coordinates as learned: see fit->centring, ->typical, ->bend. */
 GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error);
 /* Reads one, for initial_metric or gpumc_nuts_init; gpumc_metric_free releases it. allocator may be NULL. */
 GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allocator *allocator,
@@ -2983,7 +2984,7 @@ typedef struct gpumc_data {
     gpumc_allocator allocator;
 } gpumc_data;
 
-/* Readers of Stan JSON and of CSV. data arrives zeroed, perhaps with its allocator set, and is released by
+/* Readers of Stan JSON and of CSV. data must be zeroed, except perhaps its allocator, and is released by
    gpumc_data_free; errors name variable, line and column. */
 GPUMC_API gpumc_status gpumc_parse_json(const char *text, size_t length, gpumc_data *data,
                                         gpumc_error *error);
@@ -2993,28 +2994,28 @@ typedef struct gpumc_csv_options {
     char delimiter;           /* 0: comma */
     int no_header;            /* columns are then named V1, V2, ... */
     int skip_comments;        /* lines that start with # */
-    int missing_is_error;     /* empty, NA, NaN, nan: error instead of NaN */
+    int missing_is_error;     /* empty, NA, NaN, nan: an error instead of NaN */
 } gpumc_csv_options;
 GPUMC_API gpumc_status gpumc_parse_csv(const char *text, size_t length, const gpumc_csv_options *options,
                                        gpumc_data *data, gpumc_error *error);
 GPUMC_API gpumc_status gpumc_read_csv(const char *path, const gpumc_csv_options *options, gpumc_data *data,
                                       gpumc_error *error);
-/* The variable of a name; NULL, and an error text, also where n_values > 0 or integer are not met. */
+/* Finds a variable; NULL with a text if missing, not of n_values (if > 0) or not of integers (if integer). */
 GPUMC_API const gpumc_variable *gpumc_data_get(const gpumc_data *data, const char *name, size_t n_values,
                                                int integer, gpumc_error *error);
 GPUMC_API void gpumc_data_free(gpumc_data *data);
-/* Shortest of 15, 16 or 17 digits that reads back equal, decimal point whatever the locale; nan, inf, -inf.
-   text holds 32 bytes; returns the length. */
+/* Writes value with the fewest of 15, 16 or 17 digits that read back equal, a decimal point in any locale, or
+   as nan, inf, -inf. text holds 32 bytes; returns the length. */
 GPUMC_API size_t gpumc_format_number(double value, char *text);
 
-/* A store is a folder in the Zarr format 2, as ArviZ and xarray open it: draws, statistics, data, warm-up and
-   free coordinates where the fit has them; large arrays have a file a chain. It grows as PATH.tmp, which a
-   killed program leaves and its user removes: complete or not there. A PATH that exists is an error. */
-typedef struct gpumc_dimension {          /* what a dimension is called, and labels of its places */
+/* A store is a folder in Zarr format 2, which ArviZ and xarray open: draws, statistics, data, and warm-up and
+   free coordinates where the fit has them; large arrays have a file per chain. It is written as PATH.tmp and
+   renamed when complete; what a killed program leaves, its user removes. A PATH that exists is an error. */
+typedef struct gpumc_dimension {          /* the name of a dimension, and labels along it */
     const char *block;                    /* a parameter, output or variable of the data */
     size_t dim;                           /* which of its dimensions, from 0 */
     const char *name;                     /* several blocks may share it; NULL: BLOCK_dim_0 and so on */
-    const char *const *labels;            /* UTF-8, one a place; NULL: 0, 1, ... */
+    const char *const *labels;            /* UTF-8, one per index; NULL: 0, 1, ... */
 } gpumc_dimension;
 typedef struct gpumc_store_options {
     const gpumc_data *observed_data, *constant_data;
@@ -3026,17 +3027,17 @@ typedef struct gpumc_store_options {
 GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
                                          const gpumc_store_options *options, gpumc_error *error);
 
-/* The same while sampling, with a mebibyte of memory a chain, however many draws: open a stream with the
-   options of the run, in which it sets discard_draws and, if there is none, on_draw and draw_user; sample;
-   close it with the fit. A write that fails stops the run, and closing says why. An on_draw of your own
-   passes its arguments on to gpumc_stream_draw. Warnings by draws come when the store is merged, those that
-   ask the density (UNSEEN) never. Closing with a NULL fit, or one that failed, leaves nothing; draws stay
-   where its error says if the disk took no more. The fit of another run, as far as its shape tells, is an
-   error that leaves the stream open. What options point to must stay until then; those of the run name the
-   stream, closed or not, until another is opened with them or you set stream and those three back.
-   With a checkpoint, its name set before, a stream grows as PATH.NUMBER.tmp, the number that of its run. This
-   has at least the draws of the last checkpoint, whatever happens: closing with a fit that is resumable (then
-   GPUMC_STOPPED), or failing later, leaves it. Opened with the same options, it goes on in gpumc_resume. */
+/* A stream writes a store while sampling, with a mebibyte of memory per chain however many the draws. Open
+   it with the options of the run, in which it sets stream, discard_draws and, if on_draw is NULL, on_draw and
+   draw_user; sample; close it with the fit. A write that fails stops the run, and closing says why. An
+   on_draw of your own passes its arguments on to gpumc_stream_draw. Warnings that rest on draws come when the
+   store is merged, those that evaluate the density (UNSEEN) never. Closing with NULL, or a fit that failed,
+   leaves nothing; draws stay where the error says if a write failed. With the fit of another run, as far as
+   its shape shows, closing fails and the stream stays open. What options point to must stay until it is
+   closed; those of the run refer to it until another is opened with them or you reset these members.
+   With a checkpoint, set before, a stream grows as PATH.NUMBER.tmp, NUMBER that of its run. This has at least
+   the draws of the last checkpoint, whatever happens; it stays if closed with a fit that is resumable (then
+   GPUMC_STOPPED), or if writing fails later. Opened with the same options, it continues in gpumc_resume. */
 typedef struct gpumc_stream gpumc_stream;
 GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *model,
                                           gpumc_sample_options *sampling, const gpumc_store_options *options,
@@ -3045,23 +3046,23 @@ GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
                                 const gpumc_draw_stats *stats, void *stream);
 GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit *fit, gpumc_error *error);
 
-/* Reads stores, as of separate jobs, back into one fit, with all their chains, for diagnostics, summaries and
-   writers: draws and statistics, not data, warm-up and its warnings, metric and free coordinates; sampler and
-   steps are those of the first. Names, shapes, labels and what the stores have of data must agree, so give
-   them their observed_data, and no chain (seed and number) may come twice. Chains are cut to the length of
-   the shortest, which fit->message then says. allocator may be NULL. */
+/* Reads stores, as of separate jobs, into one fit with all their chains, for diagnostics, summaries and
+   writers: draws and statistics, but not data, warm-up and its warnings, metric or free coordinates; sampler
+   and step sizes are those of the first. Names, shapes, labels and any data in the stores must agree, so give
+   them their observed_data; no chain (seed and number) may occur twice. Chains are cut to the length of the
+   shortest, and fit->message says so. allocator may be NULL. */
 GPUMC_API gpumc_status gpumc_merge(const char *const *paths, size_t n_paths, const gpumc_allocator *allocator,
                                    gpumc_fit *fit);
 
 /* =================================================================================== >>api-report
    A fit as one HTML page, to be read in any browser, mailed or printed: warnings, summary, and plots of what
-   needs a look. No scripts, nothing fetched, less than 2 MB; the same bytes for the same fit. */
+   needs attention. No scripts, nothing fetched, less than 2 MB; the same bytes for the same fit. */
 typedef struct gpumc_report_options {
-    const char *const *names;             /* up to 5 quantities to look at, as theta[3]; NULL: chosen */
+    const char *const *names;             /* up to 5 quantities to plot, as theta[3]; NULL: chosen */
     size_t n_names;
-    const double *observed;   /* the data that a block of group GPUMC_POSTERIOR_PREDICTIVE predicts; with */
-    size_t n_observed;        /* log likelihoods in the same order there is LOO-PIT, too */
-    const gpumc_fit *other;               /* to be compared with: what has the same name */
+    const double *observed;   /* data that a block of group GPUMC_POSTERIOR_PREDICTIVE predicts; with log */
+    size_t n_observed;        /* likelihoods in the same order the page has LOO-PIT, too */
+    const gpumc_fit *other;               /* to compare with, quantities of the same name */
     const char *other_name;
 } gpumc_report_options;
 /* options may be NULL. */
