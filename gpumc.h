@@ -457,7 +457,7 @@ typedef struct gpumc_allocator {
 
 /* A team of threads that share work: at most num_threads, the caller's included; 0: one per core that the
    process may use. NULL: out of memory. _run calls run once for each part below n_parts, member below the
-   number of threads; where the team is busy, the caller (another thread, or a part) runs all as member 0. */
+   number of threads. While a team is busy, other callers (a thread, a part) run theirs alone, as member 0. */
 typedef struct gpumc_team gpumc_team;
 GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator);
 GPUMC_API int gpumc_team_threads(const gpumc_team *team);
@@ -628,7 +628,7 @@ GPUMC_FN double gpumc_fabs(double x) { return gpumc__from_bits(gpumc__bits_of(x)
 
 GPUMC_FN double gpumc__with_sign_of(double x, double sign)
 { return gpumc__from_bits(gpumc__bits_of(gpumc_fabs(x)) | (gpumc__bits_of(sign) & GPUMC__SIGN_BIT)); }
-/* The upper 26 bits of x: their square is exact, and so is x less them. */
+/* x with its upper 26 bits alone: the square of that is exact, and so is x minus it. */
 GPUMC_FN double gpumc__upper(double x) { return gpumc__from_bits(gpumc__bits_of(x) & 0xfffffffff8000000ULL); }
 /* Adding 2^52 or 1.5 2^52 rounds to a whole number and leaves it in the low bits; this takes it out again.
    Clearing the sign, which is clear already, keeps compilers that ignore rounding from folding both steps. */
@@ -867,7 +867,7 @@ GPUMC_FN double gpumc_erfcx(double x)
     const double a = gpumc_fabs(x), y = gpumc__erfcx_above(a), e = gpumc__times_exp_square(2.0, a, 1.0);
     return x < 0.0 ? e - y : y;
 }
-/* erfc(x) = 1 - erf(x), with its relative accuracy down to the smallest number. 3.3 ULP */
+/* erfc(x) = 1 - erf(x), relatively accurate down to the smallest number. 3.3 ULP */
 GPUMC_FN double gpumc_erfc(double x)
 {
     const double a = gpumc_fabs(x), y = gpumc__times_exp_square(gpumc__erfcx_above(a), a, -1.0);
@@ -919,7 +919,7 @@ GPUMC_FN double gpumc_mills(double x)
     const double e = gpumc__times_exp_square(2.5066282746310002, a, 0.5);
     return x < 0.0 ? e - y : y;
 }
-/* 1 / gpumc_mills(x) - x, the mean of Z - x where Z > x is N(0, 1), without the difference. 4.7 ULP */
+/* 1 / gpumc_mills(x) - x, the mean of Z - x given Z > x, Z of N(0, 1), without cancellation. 4.7 ULP */
 GPUMC_FN double gpumc_mills_excess(double x)
 {
     const double a = gpumc_fabs(x), y = gpumc__mills_excess(a);
@@ -977,7 +977,7 @@ GPUMC_FN double gpumc_lgamma(double x)
     return 0.0 < x ? y : outside;
 }
 /* The derivative of log Gamma for x >= 0, -infinity at 0; relative accuracy also at its zero 1.46. 3.6 ULP
-   Below 6.5 a rational function of u on [1, 6.5), one step down below 1; then the asymptotic series. */
+   Below 6.5 a rational function of u on [1, 6.5), below 1 a unit step more; then the asymptotic series. */
 GPUMC_FN double gpumc_digamma(double x)
 {
     const double inv = 1.0 / x, w = inv * inv, u = x < 1.0 ? x : x - 1.0;
@@ -1053,7 +1053,7 @@ GPUMC_FN gpumc_real gpumc__binet(gpumc_real x)
     const gpumc_real inv = 1 / (x + GPUMC_R(0.5));
     return inv * GPUMC_R(gpumc__poly_binet(1 - 3 * inv));
 }
-/* log Gamma(x + 1) - x log x + x, x >= 0: what Stirling's leading terms leave, close to log(2 pi x) / 2. */
+/* log Gamma(x + 1) - x log x + x, x >= 0: Stirling's remainder, close to log(2 pi x) / 2. */
 GPUMC_FN gpumc_real gpumc__stirling_rest(gpumc_real x)
 {
     const gpumc_real half = GPUMC_R(0.5), up = x < 1 ? x + 1 : x, log_up = gpumc_log(up);
@@ -1108,7 +1108,7 @@ GPUMC_FN gpumc_real gpumc__digamma_rise(gpumc_real x, gpumc_real d)
    threads gives the same numbers. Key: the 64-bit seed. Counter words: block, stream, draw, chain. */
 typedef struct gpumc_rng {
     uint32_t key[2];
-    /* block (advances), stream (purpose << 24 | tree leaf), draw, global chain number */
+    /* block (advances), stream (purpose << 24 | attempt), draw, global chain number */
     uint32_t counter[4];
     uint32_t words[4];        /* the output of the last block */
     uint32_t left;            /* how many of them are unused; taken from words[0] on */
@@ -1670,7 +1670,7 @@ GPUMC_FN gpumc_real gpumc__binomial_kernel(gpumc_real a, gpumc_real b, gpumc_rea
         + ((a > 0 ? a * ratio_a->less : -d) + (b > 0 ? b * ratio_b->less : d));
 }
 
-/* The density from y and d = b y - a (1 - y). */
+/* The log density, from y and d = b y - a (1 - y). */
 GPUMC_FN gpumc_real gpumc__beta_density(gpumc_real y, gpumc_real a, gpumc_real b, gpumc_real d,
                                         gpumc_real *dy, gpumc__ratio *ratio_a, gpumc__ratio *ratio_b)
 {
@@ -2019,7 +2019,7 @@ typedef struct gpumc_param {
     double lower, upper;      /* GPUMC_LOWER, GPUMC_UPPER, GPUMC_INTERVAL */
     double offset, multiplier;/* GPUMC_AFFINE: multiplier > 0, to be given */
     double typical, bend;     /* for kinds with values as of GPUMC_POSITIVE; typical 0: learned */
-    const double *init;  /* natural start values, one an element; NULL: free coordinates uniform on (-2, 2) */
+    const double *init;  /* natural start values by element; NULL: free coordinates uniform on (-2, 2) */
     /* Hierarchy: elements spread around a location with a scale (names of earlier blocks; NULL: 0 and 1).
        Such blocks are GPUMC_UNBOUNDED, except in >>api-hier. The density sees natural values. */
     const char *location, *scale;
@@ -2061,8 +2061,8 @@ typedef struct gpumc_model {
     const char *name;
     const gpumc_param *params;
     size_t n_params;
-    /* log density at natural values x; adds its gradient to grad, which arrives zeroed. NaN or an infinity
-       rejects the point. Called from several threads at once, it must depend on x and data alone. */
+    /* Returns the log density at natural values x; adds its gradient to grad, which arrives zeroed. NaN or
+       infinity rejects the point. Called from several threads at once, it must depend on x and data alone. */
     double (*log_density)(const double *x, double *grad, void *data);
     /* In place of log_density, used where that is NULL: for n points, one after the other in x, adds to n
        gradients, which arrive zeroed, and writes n log densities to lp. Called from one thread at a time. */
@@ -2078,9 +2078,9 @@ typedef struct gpumc_model {
     int (*share)(int calls, int threads, void *data);
     /* Optional, beside log_density: a smoother or cheaper density close to it, which warm-up adapts to and
        whose gradient, exact or not, drives trajectories of MAMS and HMC. log_density decides at their ends:
-       draws are from it. Sampled by MAMS, or HMC on request; NUTS, if requested, ignores the guide. */
+       draws are from it. Such models run MAMS, or HMC on request; NUTS, if requested, ignores the guide. */
     double (*guide)(const double *x, double *grad, void *data);
-    /* Optional: why the density at x is not finite, as an error with its text; GPUMC_OK where it is. */
+    /* Optional: explains why the density at x is not finite, by an error and its text; GPUMC_OK if it is. */
     gpumc_status (*explain)(const double *x, void *data, gpumc_error *error);
 } gpumc_model;
 
@@ -2369,7 +2369,7 @@ typedef struct gpumc_rows_data {
     gpumc_isa isa;                     /* AUTO: see gpumc_isa_resolve */
     const double *const *nodes;        /* GPUMC_CELLS: node columns of n_nodes values each */
     size_t n_nodes;
-    const gpumc_allocator *allocator;  /* for the two calls below: up to 30 bytes a row; NULL: malloc */
+    const gpumc_allocator *allocator;  /* for the two calls below, up to 30 bytes per row; NULL: malloc */
 } gpumc_rows_data;
 
 /* Sorts the rows into the caller's memory, gpumc_rows_bytes of it; data is not needed afterwards, except its
@@ -2383,7 +2383,7 @@ typedef struct gpumc_rows_info {
     gpumc_isa isa;                     /* in use */
     size_t n_rows, n_groups, n_empty;  /* n_empty: groups without rows (or with rows of weight 0 alone) */
     size_t n_segments, n_slices;       /* blocks of one large group each; of 16 small ones */
-    size_t n_tiles;                    /* of 16 lanes; a lane has a row of positive weight, or none */
+    size_t n_tiles;                    /* of 16 lanes each; a lane has a row of positive weight, or none */
 } gpumc_rows_info;
 GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows);
 
@@ -2400,7 +2400,7 @@ GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p,
 GPUMC_API void gpumc_rows_eval_batch(const gpumc_rows *rows, size_t n_points, const double *const *p,
                                      double *const *grad, double *lp, double *work, gpumc_team *team);
 
-/* The weighted log likelihood of every row, in the caller's order. */
+/* Writes the weighted log likelihood of every row, in the caller's order. */
 GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const *p, double *log_lik,
                                     double *work);
 /* Explains a value that is not finite by the first row whose log likelihood or gradient is not; else OK. */
@@ -2411,8 +2411,8 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
    Regressions with a dense design matrix X: y[i] ~ family(eta[i]) with
        eta = intercept + X beta + offset + the sum over factors f of effect_f[level_f[i]].
    Priors are left to the caller. Factors are the grouping variables of varying intercepts, crossed or nested,
-   and the cheap form of indicator columns: one index a row in place of one column a level. Sums have a fixed
-   order: the same bits for any number of points a pass and of threads. */
+   and the cheap form of indicator columns: one index per row instead of one column per level. Sums have a
+   fixed order: the same bits for any number of points per pass and of threads. */
 
 /* X(NAME, name, support): families of y, named as in >>api-dist, with location eta. sigma belongs to normal
    and student_t, nu to student_t, phi to neg_binomial_2_log. */
@@ -2466,14 +2466,14 @@ typedef struct gpumc_glm_gradient {
 
 /* Doubles of work for n_points per pass on n_threads; concurrent calls must not share it. */
 GPUMC_API size_t gpumc_glm_work(const gpumc_glm *glm, size_t n_points, size_t n_threads);
-/* Log likelihood; NaN for invalid parameters. gradient may be NULL. */
+/* Returns the log likelihood, NaN for invalid parameters, and adds to gradient, which may be NULL. */
 GPUMC_API double gpumc_glm_eval(const gpumc_glm *glm, const gpumc_glm_point *at,
                                 const gpumc_glm_gradient *gradient, double *work);
 /* The same for n points in one pass over X, shared by the threads of team (NULL: this thread alone). */
 GPUMC_API void gpumc_glm_eval_batch(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at,
                                     const gpumc_glm_gradient *gradient, double *log_lik, double *work,
                                     gpumc_team *team);
-/* Log likelihood of every row, without its weight. */
+/* Writes the log likelihood of every row, without its weight. */
 GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *glm, const gpumc_glm_point *at, double *log_lik,
                                    double *work);
 
@@ -2484,7 +2484,7 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *glm, const gpumc_glm_point *
      glm    intercept, slopes, effects of each factor, then sigma or phi and nu where the family has them. */
 typedef struct gpumc_device_info {
     char name[256];
-    int n_devices, major, minor;          /* compute capability */
+    int n_devices, major, minor;          /* major.minor: compute capability */
     int driver, runtime;                  /* 1000 major + 10 minor */
     size_t bytes, bytes_free;
 } gpumc_device_info;
