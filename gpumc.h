@@ -2538,18 +2538,17 @@ extern const gpumc__device *gpumc__cuda_device(void);
    Hierarchical models as data: parameter blocks as in any model, a prior or a population for each, and sets
    of rows; the result is a complete gpumc_model. Everything is referred to by name. A block with a location,
    scale, walk or covariates has a population, every other block has a prior. Without a location a population
-   has location 0, and a walk starts at 0: where data lie elsewhere give it one.
+   has location 0, and so has the first element of a walk: where data lie elsewhere give it one.
 
    The kind of a block with a population is its support, a link maps real values to it:
        GPUMC_UNBOUNDED           the identity                     sampled as NAME itself
        GPUMC_POSITIVE, _LOWER    lower + exp                      sampled as log_NAME
        GPUMC_UNIT, _INTERVAL     lower + width logistic, or       sampled as logit_NAME
                                  lower + width Phi, if asked for  sampled as probit_NAME
-   Location, scale and population are then those of log_NAME and so on, which is also the name that further
-   blocks give as their location; the values NAME are generated quantities. Rows may take both. A block
-   between bounds with GPUMC_LINK_IDENTITY is sampled centred, which wants a population on these bounds. Other
-   kinds, as ordered cutpoints or a simplex, have no families here: models with them want a density of their
-   own.
+   Location, scale and population are then those of log_NAME and so on, which is also what further blocks
+   name as their location; NAME itself is a generated quantity. Rows may take either. A block with bounds and
+   GPUMC_LINK_IDENTITY is sampled centred, and needs a population on these bounds. Other kinds, such as
+   ordered cutpoints or a simplex, have no families here: models with them need a density of their own.
 
    Blocks that name a factor L are correlated normal populations, at most 16, with a link or without; the
    matrix L L' is a generated quantity, corr_L. */
@@ -2579,11 +2578,12 @@ typedef const struct gpumc__population_law *gpumc_population_family(void);
 GPUMC_API gpumc_population_family gpumc_population_student_t;        /* shape: degrees of freedom */
 GPUMC_API gpumc_population_family gpumc_population_truncated_normal; /* to the bounds; link: the identity */
 
-/* For a population that is not normal, or a link that is not that of the kind. Leaves are row functions with
-   p = value, location, scale, then the shape, and x = least and greatest value. In the quantile form z_NAME,
-   distributed N(0, 1), is sampled, and NAME is the population's quantile at Phi(z). With a second block of as
-   many elements, in the quantile form too, NAME may be any function of z, location and scale of both: for two
-   parameters that are correlated, or whose sum the data identify better than either. */
+/* For a population that is not normal, or a link that is not that of the kind. density and quantile are row
+   functions with p = value, location, scale, then the shape, and x = least and greatest value. In the
+   quantile form z_NAME, distributed N(0, 1), is sampled, and NAME is the population's quantile at Phi(z).
+   With a second block of as many elements, in the quantile form too, NAME may be any function of z, location
+   and scale of both: for two parameters that are correlated, or whose sum the data identify better than
+   either. */
 typedef struct gpumc_population {
     const char *name;
     gpumc_hier_link link;
@@ -2683,7 +2683,7 @@ typedef struct gpumc_metric {
 
 typedef struct gpumc_draw_stats {
     /* log density with Jacobians (in a fit those of the maps of kinds alone, so that runs are comparable);
-       H of the draw in the sampler's coordinates; its difference to H0, and the largest one met */
+       H of the draw in the sampler's coordinates; its difference to H0; the largest such difference met */
     double lp, energy, energy_error, max_energy_error;
     double accept_stat, accept_sym;  /* means over leaves of min(1, e^w) and 2 / (1 + e^|w|), w = H0 - H */
     double step_size, fisher_residual;  /* |x + g|^2 in whitened coordinates; 0: the metric fits */
@@ -2734,7 +2734,7 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampl
    Warm-up for a set of chains, or one, that share metric, step size and centring. */
 typedef struct gpumc_adapt_options {
     size_t num_chains;        /* 0: 1 */
-    size_t num_warmup;        /* iterations; 0: 200, or 400 with one chain, and early_stop */
+    size_t num_warmup;        /* iterations; 0: 200, or 400 with one chain, and early_stop set */
     double target_accept;     /* 0: 0.8, or 0.95 with fewer than 3 parameters; MAMS and HMC use at least 0.85,
                                  on the spring 0.93 */
     int max_treedepth;        /* 0: 10; paths have fewer than 2^max_treedepth steps */
@@ -2787,7 +2787,7 @@ typedef struct gpumc_sample_options {
     int max_treedepth;        /* 0: 10 */
     gpumc_metric_kind metric; /* 0: by dimension and links */
     gpumc_sampler sampler;    /* 0: chosen at the end of warm-up, see fit.sampler_reason */
-    double step_size;         /* warm-up starts from it, 0: from one it finds; needed when num_warmup is -1 */
+    double step_size;         /* warm-up starts from it; 0: from one it finds; required with num_warmup -1 */
     double path_length;       /* of MAMS and HMC, in standard deviations (0: see gpumc_adapt_options) */
     uint64_t seed;
     uint32_t first_chain_id;  /* global number of the first chain, for jobs split over processes */
@@ -2851,7 +2851,7 @@ typedef struct gpumc_fit {
     size_t draw_capacity, n_warmup;       /* n_warmup: iterations done, saved or not */
     gpumc_metric metric;                  /* in free coordinates */
     double step_size, tree_step_size;     /* of the sampler; of NUTS, the one that files carry */
-    gpumc_sampler sampler;                /* that made the draws, and why it was chosen */
+    gpumc_sampler sampler;                /* the one that made the draws, and why it was chosen */
     char sampler_reason[160];
     double *centring;         /* the data's share of the information on an element or location; others 1 */
     double *typical, *bend;               /* of every free coordinate; 0: its map has none, is not bent */
@@ -2875,7 +2875,7 @@ typedef struct gpumc_fit {
    its positive blocks, of one value each, have typical and bend from the fit. Chains start as usual, at init
    or at random, and none is watched, so give an init near the posterior. */
 
-/* Draws from the posterior of a model: num_chains chains on as many threads as the machine has cores.
+/* Draws from the posterior of a model: num_chains chains, by default with one thread per usable core.
    options may be NULL (defaults); fit receives draws, statistics and warnings, to be released by gpumc_free.
    Returns GPUMC_OK; GPUMC_STOPPED, with the draws so far, if a callback or the stop flag asked for it;
    otherwise an error, with fit->message naming the argument, its value and the remedy. */
@@ -2898,7 +2898,7 @@ GPUMC_API size_t gpumc_column(const gpumc_fit *fit, const char *name);
 typedef struct gpumc_series {  /* one quantity: value (c, i) is x[c * chain_stride + i * draw_stride] */
     const double *x;
     size_t n_chains, n_draws;
-    size_t chain_stride, draw_stride;     /* 0: 1 a draw; both 0: n_draws a chain */
+    size_t chain_stride, draw_stride;     /* draw_stride 0: 1; both 0: also chain_stride n_draws */
 } gpumc_series;
 
 /* Why a value is missing or doubtful. CAPPED: S draws so antithetic that ESS is cut off at S log10 S. */
@@ -3010,7 +3010,7 @@ GPUMC_API size_t gpumc_format_number(double value, char *text);
 
 /* A store is a folder in Zarr format 2, which ArviZ and xarray open: draws, statistics, data, and warm-up and
    free coordinates where the fit has them; large arrays have a file per chain. It is written as PATH.tmp and
-   renamed when complete; what a killed program leaves, its user removes. A PATH that exists is an error. */
+   renamed when complete; a killed program leaves PATH.tmp, to be removed. A PATH that exists is an error. */
 typedef struct gpumc_dimension {          /* the name of a dimension, and labels along it */
     const char *block;                    /* a parameter, output or variable of the data */
     size_t dim;                           /* which of its dimensions, from 0 */
