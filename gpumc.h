@@ -630,7 +630,7 @@ GPUMC_FN double gpumc__with_sign_of(double x, double sign)
 { return gpumc__from_bits(gpumc__bits_of(gpumc_fabs(x)) | (gpumc__bits_of(sign) & GPUMC__SIGN_BIT)); }
 /* x with its upper 26 bits alone: the square of that is exact, and so is x minus it. */
 GPUMC_FN double gpumc__upper(double x) { return gpumc__from_bits(gpumc__bits_of(x) & 0xfffffffff8000000ULL); }
-/* Adding 2^52 or 1.5 2^52 rounds to a whole number and leaves it in the low bits; this takes it out again.
+/* Adding 2^52 or 1.5 2^52 rounds to a whole number and leaves it in the low bits; this returns that number.
    Clearing the sign, which is clear already, keeps compilers that ignore rounding from folding both steps. */
 GPUMC_FN double gpumc__whole_in(double sum, double shift)
 { return gpumc__from_bits(gpumc__bits_of(sum) & ~GPUMC__SIGN_BIT) - shift; }
@@ -649,8 +649,8 @@ GPUMC_FN double gpumc_floor(double x)
 #define GPUMC__LOG_2_LO 1.90821492927058770002e-10
 #define GPUMC__LOG2_E 1.44269504088896338700
 
-/* y exp(x + lo) for |lo| < 1e-4: x = n log 2 + r; y joins the sum 1 + r + ... before its last rounding; 2^n
-   comes in two factors, so that subnormal results are right. */
+/* y exp(x + lo) for |lo| < 1e-4: x = n log 2 + r; y is multiplied in before the last rounding of the sum
+   1 + r + ...; 2^n is applied in two factors, so that subnormal results are right. */
 GPUMC_FN double gpumc__times_exp(double y, double x, double lo)
 {
     const double above = x < -746.0 ? -746.0 : x, clamped = 710.0 < above ? 710.0 : above;
@@ -673,7 +673,7 @@ GPUMC_FN double gpumc__exp_fall(double x)
     const double y = (p * gpumc__from_bits(gpumc__bits_of(sum) << 52)) * 5.421010862427522e-20;
     return x < -746.0 ? 0.0 : y;
 }
-/* y exp(scale x^2) for x >= 0 and scale a power of two or its negative: the square in two parts. */
+/* y exp(scale x^2) for x >= 0 and scale +- a power of two: x^2 in two parts, of which the larger is exact. */
 GPUMC_FN double gpumc__times_exp_square(double y, double x, double scale)
 {
     const double a = 64.0 < x ? 64.0 : x, h = gpumc__upper(a);
@@ -759,7 +759,7 @@ GPUMC_FN double gpumc__log1p_unit(double x)
 }
 
 /* ---- square root ----------------------------------------------------------------------------- */
-/* 1 / sqrt(x) to 3e-12, x positive and normal: halving the exponent, then two steps of third order. */
+/* 1 / sqrt(x) to 3e-12, x positive and normal: a start by halving the exponent, two steps of third order. */
 GPUMC_FN double gpumc__rsqrt_start(double x)
 {
     const double y_0 = gpumc__from_bits(0x5fe6eb50c7b537a9ULL - (gpumc__bits_of(x) >> 1));
@@ -1030,7 +1030,7 @@ GPUMC_FN void gpumc__bessel(double x, double *log_i0, double *less)
     *less = x < 12.0 ? 1.0 - slope : inv * gpumc__poly_bessel_less(u);
 }
 
-/* Where log(1 + x) is better computed from x than from 1 + x. */
+/* Whether x is so near 0 that log(1 + x) is better computed from x than from 1 + x. */
 GPUMC_FN int gpumc__is_near_0(gpumc_real x) { return (3 * x > -1) & (2 * x < 1); }
 /* (atanh(sqrt x) / sqrt x - 1) / x for x < 1/25 */
 GPUMC__POLY(atanh, 11, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19,
@@ -1892,7 +1892,7 @@ GPUMC_API double gpumc_log_sum_exp_of(const double *x, size_t n, double *dx);
 
 /* ---- categorical_logit -------------------------------------------------- >>categorical_logit
    y in 0 .. K - 1, counted from 0; eta real.   P(Y = k) = exp(eta_k) / sum_j exp(eta_j)
-   mean and variance are those of the indicators of 0 .. K - 1, K of each. */
+   mean and variance are those of the K indicators of the categories 0 .. K - 1. */
 GPUMC_API double gpumc_categorical_logit_lpmf(double y, const double *eta, size_t K, double *deta);
 GPUMC_API double gpumc_categorical_logit_rng(gpumc_rng *rng, const double *eta, size_t K);
 GPUMC_API void gpumc_categorical_logit_mean(const double *eta, size_t K, double *mean);
@@ -1978,8 +1978,8 @@ typedef enum gpumc_kind {
     GPUMC_AFFINE,             /* x = offset + multiplier q, constants */
     GPUMC_ORDERED,            /* (vector) x[0] = q[0], x[k] = x[k-1] + a value as of GPUMC_POSITIVE */
     GPUMC_POSITIVE_ORDERED,   /* (vector) the same, x[0] such a value, too */
-    GPUMC_SUM_TO_ZERO,        /* (vector) orthonormal basis, one free coordinate less */
-    GPUMC_SIMPLEX,            /* (vector) softmax of a sum-to-zero vector, one free coordinate less */
+    GPUMC_SUM_TO_ZERO,        /* (vector) orthonormal basis, one free coordinate fewer */
+    GPUMC_SIMPLEX,            /* (vector) softmax of a sum-to-zero vector, one free coordinate fewer */
     GPUMC_CHOLESKY_CORR       /* K x K lower factor of a correlation matrix, K (K - 1) / 2 free coordinates */
 } gpumc_kind;
 
@@ -2147,7 +2147,7 @@ enum { GPUMC__MOST_ROW_PARAMS = 64 };
 typedef struct gpumc__row_args {
     size_t n_slices;
     const uint32_t *tiles;         /* of each slice */
-    const unsigned char *active;   /* of each tile: lanes that count; the others come last */
+    const unsigned char *active;   /* of each tile: how many lanes count; the idle ones come last */
     const double *columns;         /* of each tile: columns x lanes */
     const double *weights;         /* of each tile: lanes; NULL: 1 for active ones */
     const double *zeros;           /* GPUMC_LANES of them; before them stand as many ones */
@@ -2683,7 +2683,7 @@ typedef struct gpumc_metric {
 
 typedef struct gpumc_draw_stats {
     /* log density with Jacobians (in a fit those of the maps of kinds alone, so that runs are comparable);
-       H of the draw in the sampler's coordinates; its difference to H0; the largest such difference met */
+       energy H of the draw in the sampler's coordinates; H - H0, H0 that at the start; the largest one met */
     double lp, energy, energy_error, max_energy_error;
     double accept_stat, accept_sym;  /* means over leaves of min(1, e^w) and 2 / (1 + e^|w|), w = H0 - H */
     double step_size, fisher_residual;  /* |x + g|^2 in whitened coordinates; 0: the metric fits */
@@ -2764,7 +2764,7 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains);
 GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **reason);
 
 /* ====================================================================================== >>api-run
-   Chains on threads. */
+   Sampling runs: options, chains on threads, results. */
 typedef struct gpumc_progress {
     size_t chain, n_chains;           /* from 0 */
     size_t iteration, total;          /* of this chain, with warm-up; goes back where NUTS draws again */
