@@ -2625,8 +2625,8 @@ typedef struct gpumc_hier_data {
     size_t n_rows;
     int threads;                          /* how many may evaluate at once; others wait. 0: cores / team */
     /* Threads that share the rows of one evaluation where its work, rows (cells: nodes of rows) times the
-       parameters that each takes, is 20,000 or more; results keep their bits. 0: in gpumc_sample with more
-       threads than chains as many as there are for each chain, elsewhere 1. */
+       parameters that each takes, is 20,000 or more; the result has the same bits. 0: in gpumc_sample with
+       more threads than chains as many as there are for each chain, elsewhere 1. */
     int team;
     /* ANYWHERE: the GPU, if available, evaluates sets of rows with work (as above) of 6,000 or more, where
        these have 60,000 together. ON_GPU: it evaluates all sets, or creation fails. It takes no rows with
