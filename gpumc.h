@@ -22665,10 +22665,11 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
 }
 
 /* ---- where chains were left ---------------------------------------------------------------------- */
-/* A few more draws by trees, in shorter steps after divergences; returns whether they lie about the centre as
-   the fit's do. level: their mean log density. */
+/* A few more draws by NUTS, whose step size follows them; returns whether they lie about the centre as the
+   fit's do. level: their mean log density. sums: of coordinates, in sds of the metric about its mean, and of
+   their squares; added to. */
 enum { GPUMC__A_FEW = 20, GPUMC__STANDSTILLS = 3 };
-static int gpumc__few_more(gpumc__run *r, gpumc_nuts *s, uint64_t until, double *level)
+static int gpumc__few_more(gpumc__run *r, gpumc_nuts *s, uint64_t until, double *level, double *sums)
 {
     gpumc_fit *f = r->fit;
     const gpumc_metric *m = s->metric;
@@ -22682,12 +22683,15 @@ static int gpumc__few_more(gpumc__run *r, gpumc_nuts *s, uint64_t until, double 
         const double lp = gpumc_model_eval(r->layout, gpumc_nuts_ask(s), grad, r->chains[0].work);
         f->sampling_gradients++;
         if (!gpumc_nuts_tell(s, lp, grad)) continue;
-        gpumc_nuts_set_step_size(s, s->stats.divergent ? s->step_size / 2
-                                    : fmin(1.2 * s->step_size, f->tree_step_size));
+        const double accepted = s->stats.accept_stat;
+        gpumc_nuts_set_step_size(s, s->step_size * (s->stats.divergent ? 0.5 : accepted > 0.95 ? 2
+                                                    : accepted > 0.7 ? 1.2 : 0.7));
         for (size_t i = 0; i < n; i++) {
             const double z = (gpumc_nuts_draw(s)[i] - m->mean[i]) / sqrt(gpumc__metric_variance(m, i));
             mean[i] += share * z;
             square += share * z * z;
+            sums[i] += z;
+            sums[n + i] += z * z;
         }
         *level += share * s->current->lp;
         n_draws++;
@@ -22697,40 +22701,70 @@ static int gpumc__few_more(gpumc__run *r, gpumc_nuts *s, uint64_t until, double 
     return is_here;
 }
 
-/* Whether trees come to the draws from where a chain was left; in a second mode they come to a standstill. */
-static int gpumc__leads(gpumc__run *r, size_t restart, uint64_t until)
+/* Proofs about the places that chains have left: until how many gradients, and whether next to none of the
+   mass is where NUTS last came to a standstill, around the means and variances that moments hold. */
+typedef struct gpumc__proofs { uint64_t until; int is_empty; } gpumc__proofs;
+static int gpumc__is_in_empty(const gpumc_adapt *a, const double *q)
+{
+    const double *mean = a->moments + 2 * a->dim;
+    double square = 0;
+    for (size_t i = 0; i < a->dim; i++) {
+        const double z = (q[i] - a->shared.mean[i]) / sqrt(gpumc__metric_variance(&a->shared, i)) - mean[i];
+        square += z * z / mean[a->dim + i];
+    }
+    return square < (double)a->dim + 4 * sqrt(2 * (double)a->dim) + 4;
+}
+
+/* Whether NUTS comes to the draws from where a chain was left. In a second mode it comes to a standstill, and
+   mass bounds the log mass there from above, by the mean log density and the entropy of a normal, in no
+   coordinate narrower than the metric's, as draws that hardly moved show no width. Else it is infinite. */
+static int gpumc__leads(gpumc__run *r, size_t restart, const gpumc__proofs *proofs, double *mass)
 {
     const gpumc_fit *f = r->fit;
     const gpumc_layout *l = r->layout;
     const int depth = r->options->max_treedepth;
     const size_t n = l->n_free, bytes = gpumc_nuts_bytes(n, depth);
     const double *left = r->adapt->left + restart * l->n_natural;
-    double *q = r->adapt->moments, highest = -GPUMC_INF, level;
+    const double of_each = GPUMC__A_FEW, n_draws = GPUMC__A_FEW * GPUMC__STANDSTILLS;
+    double *q = r->adapt->moments, *sums = q + 2 * n, highest = -GPUMC_INF, level, total = 0;
     void *memory = gpumc__allocate(&f->allocator, bytes);
     gpumc_nuts *s = NULL;
     int leads = 0, standstills = 0;
-    if (memory && gpumc_model_unconstrain(l, left, q, r->chains[0].work, NULL) == GPUMC_OK)
+    const int is_place = memory && gpumc_model_unconstrain(l, left, q, r->chains[0].work, NULL) == GPUMC_OK;
+    const int is_empty = is_place && proofs->is_empty && gpumc__is_in_empty(r->adapt, q);
+    if (is_place && !is_empty)
         s = gpumc_nuts_init(memory, bytes, n, depth, &r->adapt->shared, f->tree_step_size, r->options->seed,
                             ~(uint32_t)restart, q, NULL);
-    while (s && !leads && standstills < GPUMC__STANDSTILLS && f->sampling_gradients < until) {
-        leads = gpumc__few_more(r, s, until, &level);
+    while (s && !leads && standstills < GPUMC__STANDSTILLS && f->sampling_gradients < proofs->until) {
+        if (standstills == 0) memset(sums, 0, 2 * n * sizeof *sums);
+        leads = gpumc__few_more(r, s, proofs->until, &level, sums);
         standstills = level > highest + sqrt((double)n) ? 0 : standstills + 1;
+        total = standstills > 1 ? total + level : level;
         highest = fmax(highest, level);
+    }
+    *mass = is_empty ? -GPUMC_INF : standstills < GPUMC__STANDSTILLS ? GPUMC_INF : total * of_each / n_draws;
+    for (size_t i = 0; i < n && gpumc__is_finite(*mass); i++) {
+        sums[i] /= n_draws;
+        sums[n + i] = fmax(1, sums[n + i] / n_draws - sums[i] * sums[i]);
+        *mass += 0.5 * gpumc__log(sums[n + i] * gpumc__metric_variance(s->metric, i));
     }
     gpumc__release(&f->allocator, memory);
     return leads;
 }
 
-/* Whether next to none of the mass is where a chain was left, by a climb that comes to a mode there. */
-static int gpumc__is_next_to_nothing(gpumc__run *r, size_t restart)
+/* Whether next to none of the mass is where a chain was left, by a climb that comes to a mode there. ceiling:
+   of the draws, see fresh starts; -infinity where it is not known. */
+static int gpumc__is_next_to_nothing(gpumc__run *r, size_t restart, double *ceiling)
 {
     gpumc__fresh s;
     int is_nothing = 0;
     void *memory = gpumc__fresh_fits(r) ? gpumc__fresh_open(&s, 1, r) : NULL;
+    *ceiling = -GPUMC_INF;
     if (!memory) return 0;
     gpumc__climb *c = &s.climb;
     if (gpumc_model_unconstrain(c->layout, r->adapt->left + restart * c->layout->n_natural, c->first, c->work,
                                 NULL) == GPUMC_OK && s.ceiling < GPUMC_INF) {
+        *ceiling = s.ceiling;
         s.most = UINT64_MAX;
         c->bound = gpumc__climb_eval(c, c->first, c->g[0]);
         is_nothing = !gpumc__fresh_returns(&s) && gpumc__fresh_mass(&s, -GPUMC_INF) < gpumc__no_mass(s.n)
@@ -22741,15 +22775,20 @@ static int gpumc__is_next_to_nothing(gpumc__run *r, size_t restart)
     return is_nothing;
 }
 
-/* A mere note where the place left has next to none of the mass, as is known by a climb or, if it is by far
-   or half of the chains agree on the best, by draws; or where it leads to the draws. */
-static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, uint64_t until)
+/* A mere note where the place left has next to none of the mass, as is known by a climb, by draws made there
+   now or, if it is by far or half of the chains agree on the best, by those of warm-up; or where it leads to
+   the draws. Once one is not proven, there is a warning, and no more gradients are spent on others. */
+static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, gpumc__proofs *proofs)
 {
     gpumc_fit *f = r->fit;
     const gpumc__restart *left = &r->adapt->restarts[restart];
     const double far_off = gpumc__no_mass(f->n_free) * (2 * left->witnesses >= (int)f->n_chains ? 1 : 4);
-    const int is_far = left->mass < far_off || gpumc__is_next_to_nothing(r, restart);
-    const int leads = !is_far && gpumc__leads(r, restart, until);
+    double ceiling = 0, mass = 0;
+    int is_far = left->mass < far_off || gpumc__is_next_to_nothing(r, restart, &ceiling);
+    const int leads = !is_far && gpumc__leads(r, restart, proofs, &mass);
+    if (!is_far && !leads) proofs->is_empty = is_far = mass - ceiling < gpumc__no_mass(f->n_free);
+    else if (leads) proofs->is_empty = 0;
+    if (!is_far && !leads) proofs->until = 0;
     return gpumc__warn(f, GPUMC_W_RESTARTED, is_far || leads, (double)left->chain, "chain %.0f %s at log "
                        "density %.4g in warm-up iteration %.0f and was restarted from chain %.0f at %.4g: %s",
                        (double)(left->chain + 1), left->level < left->healthy_level ? "lagged"
@@ -22832,7 +22871,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
     gpumc_fit *f = r->fit;
     const gpumc_adapt *a = r->adapt;
     const size_t n = a->n_restarts < GPUMC__MAX_RESTARTS ? a->n_restarts : GPUMC__MAX_RESTARTS;
-    const uint64_t until = f->sampling_gradients + (finished ? f->warmup_gradients : 0);
+    gpumc__proofs proofs = { f->sampling_gradients + (finished ? f->warmup_gradients : 0), 0 };
     const gpumc__checkpoint *p = r->checkpoint;
     gpumc_status status = GPUMC_OK;
     if (p->read.status != GPUMC_OK)
@@ -22845,7 +22884,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
         status = gpumc__warn(f, GPUMC_W_RESTARTED, 1, r->anew, "warm-up had ended too early: the draws began "
                              "where only e^%.0f of the mass is; both were repeated from where these had got "
                              "to", r->anew);
-    for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(r, i, until);
+    for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(r, i, &proofs);
     if (status == GPUMC_OK && f->draws) {
         status = gpumc__judge_draws(r);
         if (status == GPUMC_OK && finished) status = gpumc__warn_of_unseen(r);
