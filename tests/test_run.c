@@ -1,5 +1,6 @@
-/* What gpumc_sample offers beside draws: batch callback, callbacks that stop, thinning, saved warm-up, draws
-   that are not kept, forced step sizes, metrics, early stop, generated quantities, the printer. */
+/* What gpumc_sample offers besides draws: a batch callback, callbacks that stop the run, thinning, saved warm-up,
+   discarded draws, forced step sizes, metrics, early stop, generated quantities, the printer; and models for which
+   the post-run checks must warn, or must not. */
 #include "../gpumc.h"
 #include "check.h"
 #include "densities.h"
@@ -85,8 +86,9 @@ static void check_generated(void)
     gpumc_free(&f);
 }
 
-/* Log densities and free coordinates that runs give are by the kinds alone, whatever was learned: of a hierarchy
-   with a scale near 0, whose map is learned as well, of correlated and of bundled blocks, by every sampler. */
+/* The log densities and free coordinates that a fit reports are those of the blocks' kinds alone, whatever
+   coordinates warm-up has learned: for a hierarchy with scales near 0, whose map is learned as well, and correlated,
+   bundled blocks, by every sampler. */
 enum { KIN = 8 };
 static double by_kinds(const double *x, double *g, void *data)
 {
@@ -270,7 +272,7 @@ static void check_progress(void)
     gpumc_free(&f);
 }
 
-/* What is said of a chain at its end is what its draws say, and the time to go comes down to none. */
+/* The last progress report of a chain agrees with its draws, and the time remaining falls to 0. */
 typedef struct words { gpumc_progress of[4]; double longest, to_go; int wrong; } words;
 static int keep_words(const gpumc_progress *p, void *user)
 {
@@ -306,7 +308,7 @@ static void check_words(void)
     CHECK(w.wrong == 0 && w.longest > 0 && w.to_go == 0, "%d wrong, %g and %g s to go", w.wrong, w.longest, w.to_go);
     CHECK(f.gradient_seconds > 0 && f.forecast_seconds > 0, "a gradient takes %g s", f.gradient_seconds);
     gpumc_free(&f);
-    size_t n_seen = 0;                                 /* and where no draw is kept, that they diverged */
+    size_t n_seen = 0;                                 /* divergences are counted where no draw is kept, too */
     const gpumc_sample_options thrown = { .num_warmup = 100, .num_samples = 300, .sampler = GPUMC_SAMPLER_NUTS,
                                           .seed = 1, .discard_draws = 1, .on_draw = draw_seen, .draw_user = &n_seen };
     CHECK(gpumc_sample(&m, &thrown, &f) == GPUMC_OK && n_seen == 1200, "%s", f.message);
@@ -334,7 +336,7 @@ static void check_printer(void)
     gpumc_free(&f);
 }
 
-/* Every metric samples the same distribution: means and sds within 5 Monte Carlo errors, 36 checks. */
+/* Every metric samples the same distribution: means and sds within 5 Monte Carlo errors, 24 checks. */
 static void check_metrics(void)
 {
     static const double mean[] = { 0, 0, 3 }, sd[] = { 1, 1, 100 };
@@ -366,8 +368,8 @@ static void check_no_warmup(void)
     gpumc_free(&f);
 }
 
-/* With the metric of a run on its spring a second one, without warm-up, does as the first did; its file gives
-   trees a step size that they can take. */
+/* A second run that is given the metric of an HMC run and no warm-up samples on the spring as the first did;
+   tree_step_size is one at which NUTS has a reasonable acceptance rate. */
 static double calm(const double *x, double *g, void *data)
 {
     const size_t n = *(const size_t *)data;
@@ -410,7 +412,7 @@ static void check_learned_before(void)
     gpumc_free(&first);
 }
 
-/* Options left zero are what the manual says; starts lie as far out as is asked for. */
+/* Options left zero have the defaults of the manual; start points fill the init_radius that is asked for. */
 static void check_defaults(void)
 {
     size_t n = 30;
@@ -437,8 +439,9 @@ static void check_defaults(void)
     }
 }
 
-/* Paths are as long as is asked for, after warm-up and without: lag 1 on the spring, steps of MAMS. And steps are
-   as long as the acceptance wanted allows. */
+/* Trajectories have the length that path_length asks for, with and without warm-up: seen in the lag-1 autocorrelation
+   of HMC on the spring, and in the number of MAMS's steps times their size. And the acceptance rate of NUTS is
+   target_accept. */
 static void check_asked_for(void)
 {
     size_t n = 30;
@@ -478,7 +481,7 @@ static void check_asked_for(void)
     }
 }
 
-/* A metric of blocks serves the next run as it is; one whose blocks are of other coordinates does not. */
+/* A block metric serves another run as it is; where its blocks belong to other coordinates it is refused. */
 static double paired(const double *x, double *g, void *data)
 {
     double lp = 0;
@@ -503,7 +506,7 @@ static void check_blocks_before(void)
     o.step_size = first.step_size;
     CHECK(gpumc_sample(&m, &o, &second) == GPUMC_OK && second.metric.n_blocks == 10, "%s", second.message);
     gpumc_free(&second);
-    pairs[2].centring = GPUMC_NONCENTRED;              /* in units of tau that the first run had learned */
+    pairs[2].centring = GPUMC_NONCENTRED;              /* coordinates in units of tau, unlike the metric */
     CHECK(gpumc_sample(&m, &o, &second) == GPUMC_ERROR_ARGUMENT
           && strstr(second.message, "must be GPUMC_CENTRED"), "%s", second.message);
     pairs[2].centring = GPUMC_CENTRED;
@@ -514,7 +517,8 @@ static void check_blocks_before(void)
     gpumc_free(&first);
 }
 
-/* Few iterations of warm-up, and none that could come back from a bold step. */
+/* Warm-up of 1 to 20 iterations leaves no time to recover from too long a step: the acceptance rate must be above
+   0.4. */
 static void check_short_warmup(void)
 {
     size_t n = 20;
@@ -532,8 +536,8 @@ static void check_short_warmup(void)
     }
 }
 
-/* Unit normals about -20 and 20 in each of ten coordinates, the second less likely, its logarithm in data, or
-   not there, 0: no chain crosses over. */
+/* Unit normals about -20 and about 20 in each of ten coordinates. data is the log of the second mode's density
+   relative to the first's; 0: there is no second mode. No chain crosses over. */
 static double two_modes(const double *x, double *g, void *data)
 {
     const double less = *(const double *)data;            /* 0: one mode */
@@ -550,8 +554,8 @@ static const gpumc_warning *warning_of(const gpumc_fit *fit, gpumc_warning_code 
     return NULL;
 }
 
-/* Two modes between which chains change now and then: draws fall short of the ESS by a little, so that the run goes
-   on, and has the draws of one that was thinned from the start; unless an on_draw sees them. */
+/* Two modes between which chains switch now and then: the ESS falls just short, so the run is continued, and its
+   draws are those of a run that was thinned from the start. Not so if an on_draw has seen the draws. */
 static double near_modes(const double *x, double *g, void *data)
 {
     const double t = tanh(2.2 * x[0]);
@@ -585,8 +589,8 @@ static void check_going_on(void)
     gpumc_free(&shown);
 }
 
-/* A chain in a lesser mode is moved to the others, and the fit warns of it, or notes it where the mode has next
-   to nothing; where that is forbidden it says that the chains have not mixed. With one mode it says neither. */
+/* A chain in a lesser mode is moved to the others, and RESTARTED is a warning, or a note where that mode has next to
+   no mass; with keep_stuck_chains the warning is NOT_MIXED. With one mode there is neither. */
 static void check_modes(void)
 {
     static const gpumc_param many[] = { { .name = "x", .size = 10 } };
@@ -618,8 +622,8 @@ static void check_modes(void)
     }
 }
 
-/* Three of four chains start far along a narrow ridge, or in a lesser mode, and are moved to the fourth: the fit
-   notes what leads to the draws, and warns of what does not. */
+/* Three of four chains start far along a narrow ridge, or in a lesser mode, and are moved to the fourth: RESTARTED is
+   a note if the place they left leads to the draws or has next to no mass, else a warning. */
 enum { RIDGE = 10 };
 static double ridge(const double *x, double *g, void *data)
 {
@@ -691,8 +695,8 @@ static void check_flat_places_left(void)
     CHECK(n_restarted >= 10 && n_silent >= 17, "%d moved, %d silent", n_restarted, n_silent);
 }
 
-/* Chains begin in a broad normal, come upon the spot in warm-up or among the draws, and never leave it. Draws that
-   began before are not what a run returns. */
+/* Chains begin in a broad normal, come upon the narrow spot in warm-up or among the draws, and never leave it. If
+   draws had begun before that, the run repeats warm-up and draws, notes that, and returns the spot. */
 static double late_spot(const double *x, double *g, void *data) { return (void)data, spot(x, g, 3); }
 static void check_late_spot(void)
 {
@@ -724,8 +728,8 @@ static void check_late_spot(void)
     CHECK(n_kept == 0, "%d words of restarts where chains were to be kept", n_kept);
 }
 
-/* A Poisson regression on ages of 20 to 80, from starts where rates are e^160: no seed is refused or warned
-   of. */
+/* A Poisson regression on ages of 20 to 80, from starts at which rates are as large as e^160: no seed fails or has a
+   warning. */
 enum { AGES = 200 };
 static double ages[AGES], counts[AGES];
 static double steep(const double *x, double *g, void *data)
@@ -759,8 +763,9 @@ static void check_steep_starts(void)
     }
 }
 
-/* A wall through the bulk: paths on the spring end beyond it, however short their steps; trees take over. Three
-   standard deviations out, it is met by one draw in a hundred, which diverges; trees draw all of it again. */
+/* A wall through the bulk: trajectories on the spring end beyond it, however short their steps, and NUTS is chosen
+   instead. Three standard deviations out, about one draw in a hundred meets the wall and diverges; NUTS draws all of
+   them again. */
 static double walled(const double *x, double *g, void *data)
 {
     double lp = 0;
@@ -792,9 +797,7 @@ static void check_wall(void)
     }
 }
 
-/* A lump of a tenth beside the bulk, which HMC on its spring hardly enters: trees draw again, and are right or
-   say that they are not; not where the sampler is asked for or a callback has seen the draws, but there is a
-   word. */
+/* The density of check_lump, below, and an on_draw that counts the draws. */
 static double ten_lumpy(const double *x, double *g, void *data) { return (void)data, lumpy(x, g, 10); }
 static int draw_seen(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats, void *user)
 {
@@ -802,8 +805,8 @@ static int draw_seen(size_t chain, size_t draw, const double *values, const gpum
     ++*(size_t *)user;
     return 0;
 }
-/* A mild funnel, of which few draws of trees diverge: they draw again in shorter steps and are right, but not where
-   NUTS is asked for or a callback has seen the draws. */
+/* A mild funnel in which few draws of NUTS diverge: NUTS draws again in shorter steps, and draws without a warning
+   are right. Not so where the sampler is forced to NUTS or an on_draw has seen the draws: these are warned of. */
 static double mild_funnel(const double *x, double *g, void *data)
 {
     double lp = gpumc_std_normal_lpdf(x[0], &g[0]), by_scale = 0;
@@ -848,7 +851,8 @@ static void check_few_divergences(void)
            twice, well, warned);
     CHECK(again >= 4 && 2 * well >= again && 2 * warned >= again, "%d again, %d well, %d not", again, well, warned);
     CHECK(twice >= 1 && twice < again, "%d of %d twice", twice, again);
-    for (uint64_t seed = 1; seed <= 16; seed++) {    /* some go on before they draw again: then not any more */
+    for (uint64_t seed = 1; seed <= 16; seed++) {    /* if draws were continued first, drawing again undoes the
+                                                        thinning */
         const gpumc_sample_options o = { .seed = seed, .num_samples = 500 };
         gpumc_fit fit;
         CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
@@ -858,6 +862,9 @@ static void check_few_divergences(void)
     }
 }
 
+/* A separate mode with a tenth of the mass beside the bulk, which HMC on the spring hardly enters: NUTS draws again,
+   and the mean is right (4.5 mcse) or there is a warning. If the sampler is forced to HMC or an on_draw has seen the
+   draws, nothing is drawn again; in the latter case HELD says how few visits there were. */
 static void check_lump(void)
 {
     static const gpumc_param ten = { .name = "x", .size = 10 };
@@ -894,7 +901,8 @@ static void check_lump(void)
     CHECK(by_trees >= 5 && warned >= 5, "again by trees %d times, with a word %d", by_trees, warned);
 }
 
-/* Logarithms of gamma values, whose tails HMC strays into for a few draws: that is no lump to draw again for. */
+/* Logarithms of gamma variates. HMC strays into their tails for a few draws each: not a separate mode, so HELD must
+   not make NUTS draw again in more than one of 30 runs. */
 static double tailed(const double *x, double *g, void *data)
 {
     double lp = 0;
@@ -923,8 +931,8 @@ static void check_tails_are_no_lump(void)
     CHECK(held <= 1, "%d of 30 runs again with NUTS", held);
 }
 
-/* Elements about 5e9: where tau is below 5e-4 they are made of rounding errors, and points there are refused,
-   which trees run into. The density is as good as any. */
+/* Elements near 5e9: where tau is below 5e-4 their deviations are rounding errors, and the library rejects such
+   points. Trees meet them, but these are not divergences: there is nothing wrong with the density. */
 static double lost_density(const double *x, double *g, void *data)
 {
     (void)data;
@@ -958,7 +966,8 @@ static double long_tails(const double *x, double *g, void *data)
     for (size_t i = 0; i < 20; i++) lp += gpumc_student_t_lpdf(x[i], 4, 0, 1, &g[i], NULL, NULL, NULL);
     return lp;
 }
-/* Chains that had not met when a short warm-up ended are a reason to doubt draws only where these do not mix. */
+/* If chains had not met when a short warm-up ended, NOT_MIXED is a warning only where the draws do not mix either;
+   else a note. */
 static void check_unmixed_warmup(void)
 {
     static const gpumc_param twenty = { .name = "x", .size = 20 };
@@ -979,9 +988,10 @@ static void check_unmixed_warmup(void)
     CHECK(notes > 4, "%d notes", notes);
 }
 
-/* What no draw has reached. A tenth of the mass is wide, in one coordinate of eight, behind a bound or in all
-   of five: HMC on its spring moves as if it were not there, says how much it is, and left to itself hands over to
-   trees. No alarm for a thousandth of the mass, nor for long tails that trees have drawn. */
+/* Mass that no draw has reached. A tenth of it is wide: in one coordinate of eight, unbounded or behind a bound, or
+   in all of five. HMC on the spring moves as if that tenth were not there: UNSEEN must say how much it is, and with
+   the sampler left to choose NUTS must draw again. No false alarm for a thousandth of the mass, nor for long tails
+   that NUTS has drawn. */
 typedef struct wide { size_t n, n_wide; double share, width; } wide;
 static double wide_density(const double *x, double *g, void *data)
 {
@@ -1050,7 +1060,8 @@ static void check_unseen(void)
     }
 }
 
-/* 3 % of the mass in a long tail, of which HMC has nothing: trees that have too little of it do not pass for all. */
+/* 3 % of the mass in a long tail, which HMC does not enter, so that NUTS draws again: if it has less than 15 % of the
+   73 draws expected beyond 5, UNSEEN must say so. */
 static double lumped(const double *x, double *g, void *data) { return (void)data, long_tailed(x, g, 20); }
 static void check_unseen_by_trees(void)
 {
@@ -1077,7 +1088,8 @@ static void check_unseen_by_trees(void)
     CHECK(again >= 10 && named >= 3 && named < again, "%d by trees, %d with too little", again, named);
 }
 
-/* Modes that are images of each other: where all chains are in one of two, the other is named, else nothing. */
+/* Modes that are images of each other under a change of sign, direction or label: if all chains are in one of the
+   two, UNSEEN must name the other; in no other run is there an alarm. */
 static double square_known(const double *x, double *g, void *data)
 {
     const double r = x[0] * x[0] - 4;
@@ -1199,8 +1211,9 @@ static void check_images(void)
     }
 }
 
-/* Modes that are no image of each other, apart in no coordinate alone: where no chain has met one, ways from
-   fresh starts do, and tell its share. The one mode of a correlated, skewed law has no other. */
+/* Modes that are not images of each other and differ in all coordinates at once: one that no chain has met is found
+   by ascents from fresh starts, in all but the share most_silent of the runs, and its mass within 40 %. The unimodal,
+   correlated and skewed density must have no such warning. */
 typedef struct modes { size_t n; double weight, apart, sd; } modes;
 static double modes_apart(const double *x, double *g, void *data)
 {
@@ -1224,7 +1237,8 @@ static double one_mode(const double *x, double *g, void *data)
         lp += gpumc_normal_lpdf(x[i], i ? x[i - 1] : 0, 0.3, &g[i], i ? &g[i - 1] : NULL, NULL);
     return lp;
 }
-/* A walk of Student's law: steps by the draws' covariance are too short far out, but climbs end at the draws. */
+/* A random walk with a multivariate Student t distribution (8 degrees of freedom): far out, Newton steps by the
+   draws' covariance are too short to return to the draws, but the ascents that follow end there. */
 static double long_walk(const double *x, double *g, void *data)
 {
     double square = 0, by[6] = { 0 };
@@ -1238,7 +1252,7 @@ static double long_walk(const double *x, double *g, void *data)
     for (int i = 0; i < 6; i++) g[i] -= 14 / (8 + square) * by[i];
     return -7 * log1p(square / 8);
 }
-/* Several ways at a time are the same for one thread and for three. */
+/* Several ascents at a time give the same result with one thread and with three. */
 static void check_ways_by_threads(void)
 {
     modes m = { 5, 0.3, 5, 1 };
@@ -1302,7 +1316,8 @@ static void check_other_modes(void)
     }
 }
 
-/* Plateaus without an end, which trees in short steps do not find, are named by the value; long tails are none. */
+/* A plateau without end, which NUTS in short steps does not find, is called improper by the name of its value. No
+   alarm for a plateau as low as e^-60, or for the long tails of a Cauchy or a gamma(0.01, 0.01). */
 typedef struct plateau { int kind; double height; } plateau;
 static double plateau_density(const double *x, double *g, void *data)
 {
@@ -1343,7 +1358,7 @@ static void check_plateaus(void)
     }
 }
 
-/* Where chains never move there is no spread to go out by. */
+/* Chains that never move show no spread by which to step beyond the draws: IMPROPER must not be concluded. */
 static double unit_normal(const double *x, double *g, void *data)
 { return (void)data, gpumc_std_normal_lpdf(x[0], &g[0]); }
 static void check_standstill(void)
@@ -1357,7 +1372,8 @@ static void check_standstill(void)
     gpumc_free(&fit);
 }
 
-/* Values of 1e11 by nature, beside one with two modes: no sum is loose, and nothing is improper. */
+/* Values that are of the order of 1e11 by nature, beside one with two modes: there is no unidentified sum, and
+   nothing is improper. */
 static double in_metres(const double *x, double *g, void *data)
 {
     const double r = x[2] * x[2] - 9;
@@ -1399,7 +1415,7 @@ static void check_metres(void)
     CHECK(doubted > 0, "no run is doubted");
 }
 
-/* A jump that gradients do not show: steps on the spring would have no end of getting shorter. */
+/* A jump that gradients do not show: HMC on the spring, left alone, would shorten its steps without end. */
 static double jumping(const double *x, double *g, void *data)
 {
     double lp = x[0] > 0;
@@ -1425,8 +1441,8 @@ static void check_jump(void)
     }
 }
 
-/* A change point: steps of 0.5 at every whole number, of this width, 0 for an if. In runs that warn of anything
-   a step is found and named before all else; a narrow slope is none. */
+/* A change point: steps of 0.5 in the log density at whole numbers, of the given width, 0 for an if. In runs with any
+   warning a step must be found and JUMPS come first; a narrow slope is not a step. */
 static double changing(const double *x, double *g, void *data)
 {
     const double width = *(const double *)data;
@@ -1459,7 +1475,8 @@ static void check_jump_is_named(void)
     }
 }
 
-/* The value that has a step is named where coordinates move several, and a high one, with few draws below. */
+/* JUMPS names the value that has the step, also where one free coordinate moves several values, and where the step is
+   high, so that few draws lie below it. */
 static double stepped(const double *x, double *g, void *data)
 {
     const int kind = *(const int *)data;
@@ -1487,8 +1504,8 @@ static void check_cause_of_jump(void)
         }
 }
 
-/* A density that is off at a seventh of its calls, once it has been checked, is told of; one that is not is not,
-   though there is doubt. */
+/* CHANGED must come first where every seventh evaluation, once the density has been checked, is off by 4; a density
+   that does not change must not be accused though there are other warnings. */
 static double changing_now(const double *x, double *g, void *data)
 {
     int *calls = (int *)data;
@@ -1515,8 +1532,8 @@ static void check_change_is_named(void)
     }
 }
 
-/* A sign that is wrong where the start does not show it, beyond x = 4, is told of before all else; where it is
-   right nothing is, though divergences at the wall give rise to doubt. */
+/* A wrong sign that the check at the start does not see, beyond x = 4: GRADIENT must come first. Where the sign is
+   right there is no such warning, though divergences at the wall make the draws doubtful. */
 static double wrong_beyond(const double *x, double *g, void *data)
 {
     const int wrong = *(const int *)data;
@@ -1544,8 +1561,8 @@ static void check_gradient_at_draws(void)
     }
 }
 
-/* A prior 1 / phi where data say nothing near 0 is named, of a probability, too; gamma(.1, .1) or beta(.1, 1) reach as
-   far down, and are proper. */
+/* A prior 1 / phi where data are silent near 0 is called improper, of a positive value and of a probability. Draws
+   under gamma(.1, .1) or beta(.1, 1) reach as far down, but these are proper. */
 static double towards_0(const double *x, double *g, void *data)
 {
     const double shape = *(const double *)data;
@@ -1570,7 +1587,8 @@ static void check_towards_0(void)
     }
 }
 
-/* A positive value that nothing holds above comes to the largest numbers, not beyond: it is named, and no other. */
+/* A positive value with no bound above and a flat tail grows to the largest numbers, not beyond: IMPROPER names
+   it. */
 static double open_above(const double *x, double *g, void *data)
 {
     (void)data;
@@ -1594,9 +1612,10 @@ static void check_open_above(void)
     }
 }
 
-/* Flat in log tau, of groups that differ: the mass next to 0, which no draw comes near, has no end, and only with
-   their effects does tau get there; gamma(.01, .01) is proper. A real value may be a logarithm, whose exponential is
-   no number far out: a plateau, flat or under a normal(0, 300), that no draw is on. */
+/* Improper mass that no draw comes near. A prior flat in log tau, with groups that differ: the mass next to 0 is
+   infinite, but tau gets there only if the group effects shrink with it; gamma(.01, .01) is proper. And a real value
+   that is a logarithm, so that its exponential overflows far out: its density has a plateau that no draw is on, flat
+   without end (improper) or under a normal(0, 300). */
 static double flat_log_scale(const double *x, double *g, void *data)
 {
     static const double y[4] = { 61, 66, 68, 61 };
@@ -1636,8 +1655,9 @@ static void check_flat_logarithms(void)
     }
 }
 
-/* Noise psi of eight y, whose other part has the sd l, by an identity that is a difference of large terms where psi is
-   small: far below the draws it is rounding alone, and may be huge. Its prior holds psi all the same. */
+/* psi is the noise sd of eight observations y, and l the sd of their other part. The likelihood is written as a
+   difference of terms that are large where psi is small: far below the draws it is pure rounding error, and may be
+   huge. The posterior of psi is proper all the same, by its prior. */
 static double parts_of_noise(const double *x, double *g, void *data)
 {
     double lp = 0;
@@ -1668,7 +1688,8 @@ static void check_rounding_far_out(void)
     }
 }
 
-/* A lump that the bulk runs into is no tail, though nothing lies between them: HMC's draws do not stand. */
+/* A lesser mode that overlaps the bulk, without a gap between them, must not pass for a tail: the draws of HMC are
+   kept in at most 5 of 40 runs. */
 static double shouldered(const double *x, double *g, void *data)
 {
     const double bulk = log(0.98) - 0.5 * x[0] * x[0], lump = log(0.02) - 0.5 * (x[0] - 4) * (x[0] - 4);
@@ -1694,7 +1715,8 @@ static void check_shoulder(void)
     CHECK(by_hmc <= 5, "%d of 40 runs", by_hmc);
 }
 
-/* Of one value there is one way from its least draw to its greatest; others lead between chains. */
+/* With one column there is only one segment from its least draw to its greatest; the search for jumps must use
+   segments between chains as well. */
 static double bumped(const double *x, double *g, void *data)
 {
     (void)data;
@@ -1715,7 +1737,8 @@ static void check_few_columns(void)
     CHECK(named >= 10, "the jump is named in %d of 12 runs", named);
 }
 
-/* Normals with a metric that is not learned, and warm-ups of a few iterations: nothing is wrong with them. */
+/* Normals with a metric that is not learned must not raise METRIC, nor warm-ups of 3 to 6 iterations restart
+   chains. */
 static double scaled(const double *x, double *g, void *data)
 {
     double lp = 0;
@@ -1739,8 +1762,8 @@ static void check_little_learned(void)
     }
 }
 
-/* One value of twenty has Student's tail: HMC, which the others call for, would have too little of it, without a
-   word. Of normals HMC's draws stand. */
+/* One value of twenty has Student's tail: HMC, for which the other values speak, would draw too little of it without
+   a warning, so it must not be chosen. Where all are normal HMC's draws are kept. */
 enum { TAILED = 20 };
 static double student_tailed(const double *x, double *g, void *data)
 {
@@ -1774,7 +1797,7 @@ static void check_student_tail(void)
     }
 }
 
-/* Paths are longer where gradients tell of tails, by MAMS and by HMC; not if another length is asked for. */
+/* Trajectories of MAMS and HMC are longer where gradients show long tails, unless a path_length is asked for. */
 static double all_tailed(const double *x, double *g, void *data)
 {
     double lp = 0;
@@ -1806,8 +1829,9 @@ static void check_path_lengths(void)
     CHECK(normal > 1.3 && normal < 2, "of normals paths of %g", normal);
 }
 
-/* Values that nothing holds are refused, and named before all else where that is not looked at; those that bounds
-   hold, or that the density depends on elsewhere, are no fault. */
+/* A value on which the density does not depend is refused; with that check skipped, IMPROPER names it, before all
+   other warnings. A value with two bounds is proper, and one on which the density depends elsewhere is not
+   refused. */
 static double loose(const double *x, double *g, void *data)
 {
     (void)data;
@@ -1847,8 +1871,8 @@ static void check_loose(void)
     }
 }
 
-/* Five ones, and no prior on their location: the larger the better. What runs off is named, and no jumps where
-   numbers are too coarse for the density. */
+/* Five successes, and no prior on the location of their logits, so that the larger it is the better: IMPROPER names
+   what runs off, and no jump or wrong gradient is reported where doubles are too coarse for the density. */
 static double runs_away(const double *x, double *g, void *data)
 {
     double lp = gpumc_half_normal_lpdf(x[1], 0.2, &g[1], NULL);
@@ -1876,7 +1900,7 @@ static void check_runs_away(void)
     CHECK(n_wrong == 0, "a right gradient is called wrong in %d of 26 runs", n_wrong);
 }
 
-/* Most of the mass is next to 0 and to 1, where doubles end: that is no density that changes. */
+/* Most of the mass lies next to 0 and 1, where doubles end: this must not be taken for a density that changes. */
 static double at_the_ends(const double *x, double *g, void *data)
 { return (void)data, gpumc_beta_lpdf(x[0], 0.01, 0.01, &g[0], NULL, NULL); }
 static void check_next_to_bounds(void)
@@ -1892,7 +1916,7 @@ static void check_next_to_bounds(void)
     }
 }
 
-/* A mode with a tenth of the mass in one dimension is not what a lagging chain is in: none is moved. */
+/* A mode with a tenth of the mass, in one dimension, is not a place where chains lag: none is moved. */
 static double tenth(const double *x, double *g, void *data)
 {
     const double at = x[0] < 0 ? -6 : 6;
@@ -1915,7 +1939,7 @@ static void check_tenth(void)
     CHECK(apart >= 10, "only %d of 20 runs in two modes", apart);
 }
 
-/* Without links, too, chains that would start far off climb; those that would start near do not. */
+/* Chains that would start far off climb first, in models without hierarchies, too; those that start near do not. */
 static double from_far(const double *x, double *g, void *data)
 {
     double lp = 0;
@@ -1940,7 +1964,7 @@ static void check_far_start(void)
     }
 }
 
-/* Outputs that are not counted are not there. */
+/* With n_outputs = 0 outputs are ignored, and generate with them. */
 static void check_uncounted(void)
 {
     gpumc_model m = single();
@@ -1955,7 +1979,7 @@ static void check_uncounted(void)
     gpumc_free(&without);
 }
 
-/* Programs may have a division by zero trapped, so none is ours. */
+/* Sampling never divides by zero, for the sake of programs that trap it. */
 static void check_exceptions(void)
 {
     const gpumc_model m = single();
@@ -1969,7 +1993,7 @@ static void check_exceptions(void)
     }
 }
 
-/* A size of one that is given makes a list of one. */
+/* An explicit size of 1 makes an array of one element, named x[1]. */
 static void check_lists_of_one(void)
 {
     static const gpumc_param two[] = { { .name = "x", .size = 1 }, { .name = "y", .size = 2 } };
@@ -1985,7 +2009,8 @@ static void check_lists_of_one(void)
     gpumc_free(&fit);
 }
 
-/* Tails that do not end are said to, alone as well; those of a half-Cauchy do; and a sign that is wrong. */
+/* IMPROPER names tails that hardly fall, at either end, and a value whose prior has the wrong sign; not the tail of a
+   half-Cauchy. */
 typedef struct tail { double power, sign; } tail;
 static double long_tail(const double *x, double *g, void *data)
 {
@@ -1993,7 +2018,8 @@ static double long_tail(const double *x, double *g, void *data)
     g[1] -= t->sign * x[1];
     if (t->power == 0)
         return gpumc_half_cauchy_lpdf(x[0], 1, &g[0], NULL) - t->sign * 0.5 * x[1] * x[1];
-    if (t->power < 0) {                          /* proper but for its lower end; of power -1.1 there, too */
+    if (t->power < 0) {                          /* the lower end is improper at power -1, proper at -1.1; the upper
+                                                    is proper */
         const double end = -1 - t->power;
         g[0] += (end - 1) / x[0] - x[0];
         return (end - 1) * log(x[0]) - 0.5 * x[0] * x[0] - 0.5 * x[1] * x[1];
@@ -2023,7 +2049,7 @@ static void check_long_tails(void)
     }
 }
 
-/* A stop while trees, that are to draw again, tune their steps: the draws of the paths stand. */
+/* A stop while NUTS, which is to draw again, tunes its steps: the draws of HMC or MAMS are kept. */
 typedef struct interruption { int sampled, again; gpumc_stop_flag flag; } interruption;
 static int stop_in_second_warmup(const gpumc_progress *p, void *user)
 {
@@ -2053,7 +2079,7 @@ static void check_stop_before_trees(void)
     CHECK(n_stopped == 2, "%d runs were stopped", n_stopped);
 }
 
-/* Independent values that are not normal: from few draws no direction is made of their noise. */
+/* Independent values that are not normal: with few draws, their noise must not pass for directions of the metric. */
 static double spiky(const double *x, double *g, void *data)
 {
     double lp = 0;
