@@ -1,7 +1,7 @@
-/* Learned centring as a transform: every kind of location and scale, with weights all centred, all
-   non-centred and mixed. The gradient in the sampler's coordinates against central differences, the log
-   Jacobian against a numerical determinant, the way to the centred frame and back, and what warm-up learns on
-   models where the answer is known and from far away. */
+/* Learned centring as a transform: every kind of location and scale, with weights all centred, all non-centred and
+   mixed. The gradient in the sampler's coordinates against central differences, the log Jacobian against a numerical
+   determinant, the map to the centred frame and back, and what warm-up learns on models where the answer is known and
+   from starts far away. */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "known_hier.h"
@@ -53,10 +53,11 @@ static void machine_close(machine *m)
     free(m->work);
 }
 
-/* kind 0: centred; 1: non-centred; 2, 3: two mixtures; 4: all between. Units move with the kind, anchors are
-   in force in 3 and 4, or messages where a block tells, of which one has no data in 3, and distances
-   have normal scores in odd ones, in 1 bent, in 3 but for the first of a block, with light tails. In 4 what data
-   know goes with the first positive value, even where elements spread by it. Shared values have slopes. */
+/* Weights of all elements by kind: 0 centred; 1 non-centred; 2 and 3 two mixtures; 4 all in between. Units (tau0)
+   differ by kind. In 3 and 4 anchors are in force, or messages in blocks that pass them on; in 3 one such block has
+   no data. In odd kinds distances have normal scores: bent in 1, with light tails in 3, but for the first of a block.
+   In 4 the information of the data goes with the first positive value, even where that is the scale of elements.
+   Values that data share have slopes. */
 static void set_weights(gpumc_layout *l, int kind)
 {
     size_t positive = 0;
@@ -97,7 +98,7 @@ static void set_weights(gpumc_layout *l, int kind)
                 l->parts[i].link.seat = j->K;
                 j->members[j->K++] = &l->parts[i].link;
             }
-        for (size_t i = 0; i < n; i++)                              /* of rank 2, and so of less than K */
+        for (size_t i = 0; i < n; i++)                              /* of rank 2, which is less than K */
             for (size_t c = 0; c < K; c++) {
                 const double y = (double)(i + c) + kind;
                 for (size_t a = 0; a <= c; a++)
@@ -117,7 +118,7 @@ static void set_weights(gpumc_layout *l, int kind)
     }
 }
 
-/* Largest difference between the gradient and central differences; broken drops what the scale receives. */
+/* Largest difference between the gradient and central differences. broken falsifies derivative 1 by 1 % or more. */
 static double gradient_error(const machine *m, const double *q, int broken)
 {
     const size_t n = gpumc_layout_dim(m->layout);
@@ -188,7 +189,7 @@ static double log_jacobian(const machine *m, const double *q)
     return lp - bumpy(x, g, m->model.data);
 }
 
-/* From frame a to the centred one to frame b must give what evaluation in frame b gives. */
+/* Mapping from frame a to the centred one and on to frame b must give what an evaluation in frame b gives. */
 static double frame_error(const machine *m, const double *from, int a, int b)
 {
     const size_t n = gpumc_layout_dim(m->layout);
@@ -401,8 +402,8 @@ static void check_kinds(void)
     check_machine("series about 0", series_about_0, 5);
 }
 
-/* Of what is told, the last elements of walks are what their own scale, location and evidence make of them,
-   each by itself; and there is no density where a scale is lost beside its location. */
+/* With messages the last element of every walk is given by its own location, scale and evidence alone; and a point is
+   rejected where a scale is lost in rounding beside its location. */
 static void check_rows(void)
 {
     static const size_t many[] = { 9, 3 };
@@ -434,8 +435,8 @@ static void check_rows(void)
     machine_close(&m);
 }
 
-/* Moments of links over n draws, summed in parts and joined, beside those that one pass over n_passed finds:
-   the largest difference, of every row of moments and every unit. */
+/* Moments of links over n draws, summed in parts and joined, against those of a single pass over n_passed draws: the
+   largest difference, over all rows of moments and all units. */
 static double joined_error(int late, size_t n, size_t n_passed)
 {
     enum { DIM = 37, SCALES = 9, UNITS = SCALES + 2, BEFORE = 2 };      /* draws before the window */
@@ -485,7 +486,7 @@ static double joined_error(int late, size_t n, size_t n_passed)
 
 static void check_joined(void)
 {
-    static const size_t numbers[] = { 1, 3, 40 };            /* of 1 and 3 the first part has none */
+    static const size_t numbers[] = { 1, 3, 40 };            /* with 1 and 3 the first part has no draws */
     for (size_t i = 0; i < 3; i++)
         for (int late = 0; late < 2; late++) {
             const size_t n = numbers[i];
@@ -544,8 +545,8 @@ static void learned(double few, double many, gpumc_centring form, double *c_few,
     gpumc_free(&fit);
 }
 
-/* With n rows the data hold the share s = n / (n + 4) of the information; c is near s, leaning to
-   non-centred. */
+/* With n rows the data hold the share s = n / (n + 4) of the information on a group; c is near s, but leans towards
+   the non-centred form. */
 static void check_learning(void)
 {
     double few, many;
@@ -563,9 +564,9 @@ static void check_learning(void)
     CHECK(fabs(few - 0.3) < 1e-9 && fabs(many - 0.3) < 1e-9, "forced: %g, %g", few, many);
 }
 
-/* Of normal data whose scale is known, warm-up finds every weight, by odds within a factor of two of tau0^2 over
-   their variance, and every anchor: what is left for the sampler are mu and tau. Before there were anchors, a
-   gradient was worth 0.1 draws. */
+/* With normal data of known variance warm-up finds every weight, its odds c / (1 - c) within a factor of two of
+   tau0^2 over that variance, and every anchor, so that only mu and tau are left to the sampler: a gradient is worth
+   more than 0.2 effective draws. Before there were anchors it was 0.1. */
 static void check_anchors(void)
 {
     const gpumc_model model = { .params = schools_params, .n_params = 3, .log_density = schools_density,
@@ -590,8 +591,9 @@ static void check_anchors(void)
     gpumc_free(&fit);
 }
 
-/* Five hundred groups of ten rows whose noise is unknown: its scale, or its precision where that is the
-   parameter, beside another lone value. Warm-up finds it, and hardly more than one gradient a draw is left. */
+/* Five hundred groups of ten rows with unknown noise: the parameter is its scale or its precision, and there is
+   another single value beside it. Warm-up finds which one it is: a gradient is worth more than 0.45 effective
+   draws. */
 enum { NOISY = 500 };
 static double noisy_density(const double *x, double *g, void *data)
 {
@@ -643,7 +645,7 @@ static void check_noise(void)
     }
 }
 
-/* Scales: one that the data hold, three that touch their bounds, one whose map is given. */
+/* Five values: one that the data keep from its bound, three that touch their bounds, one whose map is given. */
 static double scales_density(const double *x, double *g, void *data)
 {
     double below = 0, lp = gpumc_gamma_lpdf(x[0], 50, 10, &g[0], NULL, NULL)
@@ -654,9 +656,10 @@ static double scales_density(const double *x, double *g, void *data)
     return lp;
 }
 
-/* What touches its bound, and no other, goes over to normal scores, with light tails where it is part of
-   a normal and not where it is exponential, within a factor of ten of its mean; there it moves as freely as the rest, and the
-   maps can be handed on with the metric. */
+/* A value that touches its bound, and no other, is mapped by normal scores: with light tails (typical below 0) where
+   its density is part of a normal and not where it is exponential, and of a typical size within a factor of ten of
+   its mean distance from the bound. There it mixes as freely as the rest, and the maps can be handed on with the
+   metric. */
 static void check_scores(void)
 {
     gpumc_param params[] = {
@@ -698,7 +701,7 @@ static void check_scores(void)
     gpumc_free(&again);
 }
 
-/* Half a normal above 2 and one below -2: draws are the mirror image, to the bit. */
+/* A half-normal above 2 and its reflection below -2: the draws are mirror images, bit for bit. */
 static double half_density(const double *x, double *g, void *upper)
 {
     const double side = upper ? -1 : 1;
@@ -726,9 +729,9 @@ static void check_mirror(void)
     for (int k = 0; k < 2; k++) gpumc_free(&fit[k]);
 }
 
-/* The map as its definition says, down to where the scale is a thousandth of a percent of its unit: there the
-   coordinate of every learned weight has a spread that no longer falls. A weight of 1 that was asked for
-   leaves theta as it is, to the bit. */
+/* The map against its formula, for scales down to about a thousandth of a percent of their unit, where for every
+   learned weight the spread of the coordinate no longer depends on the scale. A forced weight of 1 leaves theta as it
+   is, bit for bit. */
 static void check_map(void)
 {
     const gpumc_param params[] = {
@@ -766,9 +769,9 @@ static void check_map(void)
     machine_close(&forced);
 }
 
-/* The definition's promise: where rows hold a share c of what is known of theta at tau = tau0 and sigma = 3, and
-   alone would have it at the anchor, the coordinate's mean and spread, given mu, tau and sigma, are the same
-   for all of these. */
+/* What the definition promises: if at tau = tau0 and sigma = 3 rows hold a share c of the information on theta, and
+   alone would have it at the anchor, then the coordinate's mean and spread, given mu, tau and sigma, are the same for
+   all values of these. */
 static void check_promise(void)
 {
     const gpumc_param params[] = {
@@ -808,10 +811,10 @@ static void check_promise(void)
     machine_close(&m);
 }
 
-/* What messages promise: districts, schools in them and a walk of each school, all with normal data whose noise
-   has a scale of its own, about a mean with a normal prior. Given the scales and a slope that the data share,
-   the coordinates are independent standard normals. broken: one element's own data are forgotten, the noise, or
-   one element's slope. Returns how far the gradient is from minus the coordinate. */
+/* What messages promise: districts, schools in them and a walk for each school, all with normal data whose noise has
+   a scale of its own, about a mean with a normal prior. Given the scales and a slope that the data share, the
+   coordinates are independent standard normals. broken: 1 forgets one element's own data, 2 the noise, 3 one
+   element's slope. Returns the largest difference between the gradient and minus the coordinate. */
 enum { TOLD = 2 + 5 + 5 * 4, SIGMA = 4 + TOLD, BETA, ALL };
 static double told_density(const double *x, double *g, void *data)
 {
@@ -871,9 +874,9 @@ static double told_misfit(int broken)
     return worst;
 }
 
-/* The same of a mean about which elements spread that have tables: its coordinate is a standard normal, whatever
-   the scales and elements are. mixed: elements with a weight each. broken: the noise is forgotten, or one
-   anchor, or the prior. */
+/* The same for a mean about which elements spread that have tables instead of messages: its coordinate is a standard
+   normal, whatever the scales and elements are. mixed: elements have different weights. broken: 1 forgets the noise,
+   2 displaces one anchor, 3 forgets the prior. */
 enum { HEARD = 6 };
 typedef struct heard { double precision[HEARD], mean[HEARD]; } heard;
 static double heard_density(const double *x, double *g, void *data)
@@ -942,9 +945,9 @@ static void check_told(void)
     }
 }
 
-/* J, b and slopes of a walk's elements whose data share two slopes and a scale that is known for one are learned
-   from draws, exactly where all is normal. extra: how much the gradient of one element is wrong. Returns the
-   largest error. */
+/* From draws, J, b and slopes are learned of the elements of a walk whose data share two slopes and a noise scale,
+   exactly where all is normal. extra: the error put into the gradient of one element. Returns the largest error of
+   what was learned. */
 enum { SHARERS = 12, SHARING = 4 + SHARERS };
 static double sharing_density(const double *x, double *g, void *data)
 {
@@ -1010,10 +1013,11 @@ static double sharing_error(double extra)
     return worst;
 }
 
-/* What data of three correlated blocks, which know little of any but much of their sum, say is learned from
-   draws, and with it the coordinates of elements and of their two locations are standard normals, whatever
-   else there is. broken: a pair is underrated, the noise or what data share forgotten, or what a location knows
-   itself. Returns how far gradients are from minus the coordinates. */
+/* Three correlated blocks whose data inform each little but their sum well. Their joint information is learned from
+   draws, and with it the coordinates of the elements and of their two locations are standard normals, whatever the
+   other values are. broken: 1 understates J of a pair, 2 forgets the noise, 3 one slope of what the data share, 4
+   understates a location's own information. Returns the largest difference between gradients and minus the
+   coordinates. */
 enum { BUNDLED = 4, BUNDLE = 9 + 3 * BUNDLED, BUNDLE_ROWS = 6 };    /* m, n, slope, tau 2, sigma, L: 3 free */
 static double bundle_density(const double *x, double *g, void *data)
 {
@@ -1101,9 +1105,9 @@ static double bundle_misfit(int broken)
     return worst;
 }
 
-/* Warm-up of four chains by hand, then how far what it learned of the mean's prior is from the truth. shares:
-   data share slopes, elements tell, and how far their and the mean's gradients are from minus the coordinates
-   counts as well; else they have tables, and the noise a scale. */
+/* Warm-up of four chains by hand. Returns the error of what it learned of the mean's prior (precision, precision
+   times mean). shares: data share slopes and elements pass on messages, and the differences of their and the mean's
+   gradients from minus the coordinates count as well; else elements have tables, and the noise a scale. */
 enum { LEARNED = 3 + SHARERS };
 static double learned_density(const double *x, double *g, void *data)
 {
@@ -1178,7 +1182,7 @@ static void check_sharing(void)
         CHECK(learned_misfit(shares) < 1e-6, "learned, shares %d: off by %g", shares, learned_misfit(shares));
 }
 
-/* Districts about a line, x: shift, beta, tau, sigma, 12 of them, schools 5 in each. */
+/* Districts about a regression line. x: shift, beta, tau, sigma, the 12 districts, 5 schools in each. */
 enum { DISTRICTS = 12, SCHOOLS = 60 };
 static double district_x[DISTRICTS], school_y[SCHOOLS];
 static double districts_density(const double *x, double *g, void *data)
@@ -1202,8 +1206,8 @@ static double districts_density(const double *x, double *g, void *data)
     return lp;
 }
 
-/* A location that has covariates is told nothing by messages, so what its elements' data say is its own: 5
-   schools of a district say much. */
+/* A location with covariates receives no messages, so what the data of its elements say of it counts as its own data:
+   5 schools say much about their district. */
 static void check_location_untold(void)
 {
     size_t of[SCHOOLS];
@@ -1227,7 +1231,8 @@ static void check_location_untold(void)
     gpumc_free(&fit);
 }
 
-/* Two correlated blocks: tau, L, first, of which half have data, second, all of which have. */
+/* Two correlated blocks. x: tau, L, the first block, of which every other element has data, and the second, of which
+   all have. */
 enum { PAIRS = 30, PAIRS_AT = 6 };          /* tau 2, L 2 x 2 */
 static double pairs_y[PAIRS];
 static double pairs_density(const double *x, double *g, void *data)
@@ -1250,7 +1255,7 @@ static double pairs_density(const double *x, double *g, void *data)
     return lp;
 }
 
-/* What a block's elements know through those that they are correlated with is not their data. */
+/* What the elements of a block know through the elements they are correlated with is not their own data. */
 static void check_kin_untold(void)
 {
     static const size_t two[] = { 2, 2 }, second[PAIRS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
@@ -1266,14 +1271,14 @@ static void check_kin_untold(void)
     gpumc_rng_normals(&rng, pairs_y, PAIRS);
     CHECK(gpumc_sample(&model, NULL, &fit) == GPUMC_OK, "%s", fit.message);
     for (size_t i = 0; i < PAIRS; i++) {
-        const double share = fit.centring[3 + i];           /* behind tau and the one free value of L */
+        const double share = fit.centring[3 + i];           /* after tau and the one free value of L */
         CHECK(i % 2 ? share > 0.8 : share < 0.1, "element %d: share of data %g", (int)i + 1, share);
     }
     gpumc_free(&fit);
 }
 
-/* What hears, and what counts as part of a hierarchy: a location that none else is about is one for messages
-   alone. */
+/* Which blocks are linked, which pass messages on, and which count as part of a hierarchy: a location with no
+   location of its own is linked for messages alone. */
 static void check_hears(void)
 {
     static const double x[] = { 1, 2, 3 };
@@ -1311,14 +1316,14 @@ static void check_hears(void)
     machine_close(&m);
 }
 
-/* A mean that hears, with priors for the scales. */
+/* A mean that receives messages, with priors for the scales. */
 static double heard_held(const double *x, double *g, void *data)
 {
     return heard_density(x, g, data) + gpumc_half_normal_lpdf(x[1], 5, &g[1], NULL)
         + gpumc_lognormal_lpdf(x[2], 0, 0.3, &g[2], NULL, NULL);
 }
 
-/* What a fit hands on has such a mean in its own units. */
+/* In the metric that a fit returns such a mean is in its own units. */
 static void check_heard_metric(void)
 {
     const gpumc_param params[] = {
@@ -1350,8 +1355,8 @@ static void check_heard_metric(void)
     }
 }
 
-/* A walk of 100 steps that starts anywhere, with normal data: warm-up learns what each datum says, every q is
-   a normal, and a gradient is worth most of a draw of the scale. */
+/* A walk of 100 steps that starts anywhere, with normal data: warm-up learns the information of every datum, so that
+   every q is a standard normal, and a gradient is worth more than half an effective draw of the scale. */
 enum { LEVELS = 100 };
 static double steps_density(const double *x, double *g, void *data)
 {
@@ -1386,8 +1391,8 @@ static void check_steps(void)
     gpumc_free(&fit);
 }
 
-/* A scale so small that elements cannot be told from their location, or its square from zero, has no density;
-   next to it there is one. */
+/* A point is rejected where a scale is so small that elements cannot be distinguished from their location (1e-13 of
+   it), or its square from zero (1e-100); just above, it is not. */
 static void check_reach(void)
 {
     static const size_t each[] = { 0, 0, 0 };
@@ -1411,7 +1416,7 @@ static void check_reach(void)
     }
 }
 
-/* The same of what a factor leaves of a scale: kind 1 has none else. */
+/* The same for the scale that a factor leaves, tau L_kk; in kind 1 there is no tau. */
 static void check_factor_reach(void)
 {
     static const size_t two[] = { 2, 2 };
@@ -1431,8 +1436,8 @@ static void check_factor_reach(void)
     }
 }
 
-/* Nor has a distance that is no number any more, from a bound or from the value before: there J alone would go
-   on, for ever. */
+/* A point is rejected, too, where a distance from a bound or from the value before overflows: beyond, the density
+   would stay as it is while the log Jacobian grows without end. */
 static double heavy(const double *x, double *g, void *data)
 {
     (void)data;
@@ -1456,7 +1461,7 @@ static void check_overflow(void)
     }
 }
 
-/* What is learned of a walk does not hang on its first element, where that is no deviation. */
+/* What is learned of a walk does not depend on its first element where that is no deviation from anything. */
 static void check_start_share(void)
 {
     enum { N = 6 };
@@ -1481,7 +1486,8 @@ static void check_start_share(void)
 
 /* ---- starts far away ------------------------------------------------------------------------------ */
 
-/* Normal rows in groups, by what is enough of them: rows a group, their mean, squared deviations in all. */
+/* Normal rows in groups, as sufficient statistics: rows in a group, their mean, and the sum of all squared
+   deviations. */
 enum { MOST_GROUPS = 500, FAR_SEEDS = 30 };
 typedef struct rows { size_t n; double count[MOST_GROUPS], mean[MOST_GROUPS], squares; } rows;
 
@@ -1510,7 +1516,7 @@ static double rows_density(const double *x, double *g, void *data)
     return lp + rows_fit(d, x + 3, x[2], g + 3, &g[2]);
 }
 
-/* Groups of few and of many rows in turns; start points are about 0. */
+/* Groups with few and with many rows alternate. Start points are about 0, far from mu. */
 static void rows_make(rows *d, size_t n, int few, int many, double mu, double tau)
 {
     gpumc_rng rng = gpumc_rng_at(42, 0, 0, 0);
@@ -1530,7 +1536,7 @@ static void rows_make(rows *d, size_t n, int few, int many, double mu, double ta
 
 enum { FAR_CHAINS = 4 };
 
-/* Start values as the library draws them, non-centred and uniform on (-2, 2): given, they are no reason to
+/* Start values as the library draws them, non-centred and uniform on (-2, 2); given as init, they do not make chains
    climb. */
 static void far_starts(size_t n, uint64_t seed, double starts[3][FAR_CHAINS], double *theta)
 {
@@ -1543,9 +1549,10 @@ static void far_starts(size_t n, uint64_t seed, double starts[3][FAR_CHAINS], do
     }
 }
 
-/* Far away energies are in the millions, and chains are thrown into necks where tau is e^-40. None may stay
-   there, nor take the others along. Runs of 200 x 4 are lost when the old draws of a chain that was moved
-   still count; a few of them end warm-up in a neck and then build trees as large as they may. */
+/* Far away energies are in the millions, and chains are thrown into necks where tau is e^-40. None may stay there,
+   nor spoil what the others learn: R-hat must be below 1.1 in every run. Runs of 200 x 4 are lost if the old draws of
+   a chain that was moved still count; a few of them end warm-up in a neck and then build trees of the greatest
+   size. */
 static void check_far_starts(void)
 {
     const struct { const char *name; size_t n; int few, many; double mu, tau; uint64_t first; } cases[] = {
@@ -1602,7 +1609,7 @@ static double regions_density(const double *x, double *g, void *data)
     return lp + rows_fit(d, theta, x[3], g + 4 + REGIONS, &g[3]);
 }
 
-/* Groups of a Student-t population: its density hardly says where it is when it is far. */
+/* Groups of a Student t population: from afar its density hardly shows where the bulk is. */
 static double heavy_density(const double *x, double *g, void *data)
 {
     const rows *d = (const rows *)data;
@@ -1613,7 +1620,7 @@ static double heavy_density(const double *x, double *g, void *data)
     return lp + rows_fit(d, x + 3, x[2], g + 3, &g[2]);
 }
 
-/* Steps of the climb by their formulas, in few and in many coordinates, and at their bounds. */
+/* Steps of the climb against their formulas, in few and in many coordinates, and at their bounds. */
 enum { CLIMB_STEPS = 40 };
 static void check_climb_steps(void)
 {
@@ -1641,7 +1648,8 @@ static void check_climb_steps(void)
 
 static double flat_density(const double *x, double *g, void *data) { (void)x, (void)g, (void)data; return 0; }
 
-/* Its two points lie one standard deviation about the mean, on sides that chance chooses. */
+/* The climb evaluates at two points one standard deviation from the mean, on opposite sides, at random which
+   first. */
 static void check_climb_sides(void)
 {
     const gpumc_param params[] = { { .name = "x", .size = CLIMB_STEPS } };
@@ -1664,8 +1672,9 @@ static void check_climb_sides(void)
     free(memory);
 }
 
-/* Incomes by height in centimetres, sex and their product, with starts within 2 of 0: Newton's steps are far too
-   long until the scale of the data has grown, and then chains arrive. Left behind, they are restarted. */
+/* Incomes by height in centimetres, sex and their product, with starts within 2 of 0: Newton steps of the climb are
+   far too long until the scale of the data has grown; then chains arrive. A chain left behind would be restarted, in
+   at most one of 20 runs. */
 enum { INCOMES = 200 };
 static double income_density(const double *x, double *g, void *data)
 {
@@ -1699,9 +1708,9 @@ static void check_climb_of_raw_columns(void)
     CHECK(restarted <= 1, "%d of 20 runs restarted chains", (int)restarted);
 }
 
-/* Six groups whose data know them to a thousandth of tau, or a billionth, some better than others. With weights of
-   .999 at most, the sharper ones have a handful of effective draws: a location that moves drags along what the data
-   hold fast. */
+/* Six groups whose data determine them to a thousandth of tau, down to a billionth, some better than others. If
+   weights were at most .999, the best determined ones would have a handful of effective draws: when the location
+   moves, it drags along what the data hold in place. */
 typedef struct sharp { double sd, y[6]; } sharp;
 static double sharp_density(const double *x, double *g, void *data)
 {
@@ -1731,8 +1740,8 @@ static void check_sharp_data(void)
         }
 }
 
-/* Groups at 5000: chains that are left to fall there need far more gradients of warm-up, and some never get
-   out of the necks. */
+/* Groups at 5000: chains that do not climb but are left to fall there need far more warm-up gradients, and some never
+   leave the necks. */
 static void check_climb(void)
 {
     static rows d;
@@ -1777,7 +1786,7 @@ static void check_climb(void)
     }
 }
 
-/* Where a chain starts is where the gradient is timed: the last point that is evaluated twice in a row. */
+/* A chain's start is the point at which the gradient is timed: the last one that is evaluated twice in a row. */
 enum { WATCHED = 23 };
 typedef struct watch {
     rows rows;
@@ -1794,7 +1803,7 @@ static double watched_density(const double *x, double *g, void *data)
     return rows_density(x, g, &w->rows);
 }
 
-/* Chains climb from far away only, and what is given stays where it is. */
+/* Chains climb from far away only, and values with an init stay where they are. */
 static void check_climb_starts(void)
 {
     static watch w;
@@ -1827,7 +1836,8 @@ static void check_climb_starts(void)
     }
 }
 
-/* One chain that starts with every element at its location is pulled into the neck first of all. */
+/* A single chain that starts with every element at its location is pulled into the neck first of all; it must get
+   out. */
 static void check_level_starts(void)
 {
     static const double zeros[MOST_GROUPS] = { 0 }, ones[1] = { 1 };
@@ -1852,8 +1862,9 @@ static void check_level_starts(void)
     CHECK(lost == 0, "%d of %d single chains that start at one level are lost", lost, FAR_SEEDS);
 }
 
-/* A walk whose first element is diffuse, at 50: it is no deviation, and what follows hangs on it. The median
-   over seeds is held to more than the worst, because tau has a long left tail. */
+/* A walk whose first element, at 50, has a diffuse prior: it is no deviation from anything, and all elements after it
+   depend on it. The bound for the median R-hat over seeds is stricter than that for the largest, because tau has a
+   long left tail. */
 enum { STEPS = 40, WALK_SEEDS = 15 };
 typedef struct walk { double mean[STEPS]; } walk;
 static double walk_density(const double *x, double *g, void *data)
@@ -1898,8 +1909,8 @@ static void check_diffuse_walk(void)
           r_hats[WALK_SEEDS / 2], r_hats[WALK_SEEDS - 1]);
 }
 
-/* Stochastic volatility: the logarithms of variances are a stationary series, of which each observation says
-   little. Declared so, the least effective size a gradient is over twice that of a mere walk. */
+/* Stochastic volatility: log variances are a stationary series, on which each observation holds little information.
+   Declared as a series, the least ESS a gradient is over twice that of a mere walk; 1.5 times is required. */
 enum { DAYS = 150, SERIES_SEEDS = 5 };
 static double volatility_density(const double *x, double *g, void *data)                /* mu, phi, tau, h */
 {
@@ -1956,9 +1967,9 @@ static void check_volatility(void)
           "at %.2g", per_gradient[1], per_gradient[0]);
 }
 
-/* A walk whose scale has its bulk away from zero, where the density is still a tenth of its top: a normal of the
-   bulk's spread has next to nothing there, and chains that come by are held, as by normal scores that are not
-   bent. Bends that are learned, and given ones, end that. */
+/* A walk whose scale has its bulk away from zero, while its density at zero is still a tenth of the highest. A normal
+   with the spread of the bulk has next to no mass there, so that chains which come near zero are held, as they are
+   with normal scores that are not bent (k = 1). Learned bends (0) and a given one (2) prevent that. */
 enum { BEND_STEPS = 20, BEND_SEEDS = 8 };
 static double bend_density(const double *x, double *g, void *data)                    /* tau, mu, w */
 {
@@ -2010,7 +2021,8 @@ static void check_bend(void)
           longest[2]);
 }
 
-/* Degrees of freedom that data keep from zero, and no scale of a block: bent, they have trees diverge. */
+/* Degrees of freedom, which the data keep away from zero and which scale no block: with a bent map NUTS would
+   diverge. */
 enum { DEGREES_ROWS = 60 };
 static double degrees_density(const double *x, double *g, void *data)                /* a, b, sigma, nu */
 {
@@ -2046,8 +2058,8 @@ static void check_degrees(void)
     }
 }
 
-/* A scale with a uniform prior lies near the lower bound of an interval, and its odds are scored; those of a
-   correlation are not. */
+/* The scale, as it would have a uniform prior, lies near the lower bound of its interval, and the odds of its place
+   there are mapped by normal scores; those of a correlation are not. */
 static double odds_density(const double *x, double *g, void *data)                   /* tau, rho, noise */
 {
     (void)data;
@@ -2070,7 +2082,7 @@ static void check_odds(void)
               tau.mean, tau.mcse, tau.ess_bulk);
         CHECK(fabs(rho.mean - 0.2998254254) < 4.5 * rho.mcse, "rho %g, mcse %g", rho.mean, rho.mcse);
         size_t wrong = 0;
-        for (size_t i = 0; i < 4000; i++) {            /* what is kept is by the kind: a logit, and its Jacobian */
+        for (size_t i = 0; i < 4000; i++) {            /* what is saved is that of the kind: a logit, its Jacobian */
             const double *x = fit.draws + 3 * i, *q = fit.unconstrained + 3 * i, p = x[0] / 50, v = (x[1] + 1) / 2;
             double g[3];
             const double lp = odds_density(x, g, NULL) + log(50 * p * (1 - p)) + log(2 * v * (1 - v)) + log(x[2]);
@@ -2081,8 +2093,8 @@ static void check_odds(void)
     }
 }
 
-/* Gaps between normals may be next to nothing, and by logarithms trees diverged in two runs of three. Means are
-   those of order statistics; chance fails one of them in one of 300 sets of seeds. */
+/* Gaps between ordered normals may be close to 0: on their logarithms NUTS diverged in two runs of three. The means
+   are those of order statistics; chance fails one of the 48 checks in one of 300 sets of seeds. */
 static double ordered_density(const double *x, double *g, void *data)
 {
     double lp = 0;
@@ -2113,7 +2125,8 @@ static void check_ordered(void)
     CHECK(divergent == 0 && shaped > 18, "%zu divergences, %zu gaps", divergent, shaped);
 }
 
-/* Many distances that keep away from zero: what a bend adds to each would add up, and take HMC from its spring. */
+/* Many distances that keep away from zero: the departures from a normal that a bend adds to each would add up and
+   rule out HMC on the spring. */
 static double many_density(const double *x, double *g, void *data)
 {
     double lp = 0;
@@ -2131,8 +2144,8 @@ static void check_many(void)
     gpumc_free(&fit);
 }
 
-/* Standard deviation of log trial over sets of pairs whose gradients follow positions with correlation -r, as
-   those of a normal do where others move them, too. power as in gpumc__score_trial. */
+/* Standard deviation, over sets of pairs, of the log of the trial's excess. Gradients have the correlation -r with
+   positions, as those of a normal have where other coordinates move them, too. power as in gpumc__score_trial. */
 static double trial_sd(double r, double power)
 {
     enum { N = 240, SETS = 500 };
@@ -2156,8 +2169,8 @@ static double trial_sd(double r, double power)
     return sqrt(square / (SETS - 1));
 }
 
-/* The statistic that chooses maps of scales: exact where gradients are those of one normal, with less chance
-   than Var q Var g or 1 / R^2 have elsewhere, infinite where gradients push away. */
+/* The statistic that chooses the maps of scales: exact where gradients are those of one normal, elsewhere with a
+   smaller sampling error than Var q Var g (power 1e-9) and 1 / R^2 (power 1), infinite where gradients push away. */
 static void check_score_trial(void)
 {
     static const double r[] = { 0.95, 0.7, 0.4 };

@@ -1,6 +1,6 @@
-/* Checkpoints: a run that is stopped anywhere and resumed, with any number of threads, makes the very draws
-   of one that was not; damaged, foreign and mismatched files are refused by name and left as they are; a
-   saving that fails loses neither the run nor the checkpoint before it. */
+/* Checkpoints: a run that is stopped anywhere and resumed, with any number of threads, has exactly the draws of one
+   that was not; damaged, foreign and mismatched files are refused, with messages that name them, and left as they
+   are; a save that fails loses neither the run nor the checkpoint before it. */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 #include <errno.h>
@@ -101,8 +101,8 @@ static void remove_files(void)
 
 /* ---- models ---------------------------------------------------------------------------------------- */
 
-/* Stops a run after a number of points that a thread has not asked for just before: the timing of the first
-   gradient, which repeats one, does not count. */
+/* Stops a run after a number of evaluations. One at the point that the same thread evaluated last does not count: the
+   timing of the first gradient repeats one. */
 static size_t points, stop_after;
 static __thread double last_point;
 static gpumc_stop_flag stop;
@@ -131,7 +131,7 @@ static gpumc_model schools(int batched)
                           .generate = schools_generate, .outputs = &schools_output, .n_outputs = 1 };
 }
 
-/* A mode that counts, and one far away where chains that start near it get stuck. */
+/* A mode with almost all the mass, and a separate one far away, in which chains that start near it get stuck. */
 static double two_modes_density(const double *x, double *grad, void *data)
 {
     const double a = 0.5 * (x[0] * x[0] + x[1] * x[1]);
@@ -143,7 +143,7 @@ static double two_modes_density(const double *x, double *grad, void *data)
     return a < b ? -a + log1p(exp(a - b)) : -b + log1p(exp(b - a));
 }
 
-/* Twenty groups whose noise has a scale, which warm-up finds and the coordinates follow. */
+/* Twenty groups whose noise has an unknown scale, which warm-up finds and on which the coordinates then depend. */
 enum { NOISY = 20 };
 static double noisy_density(const double *x, double *g, void *data)
 {
@@ -177,7 +177,7 @@ static double sloping_density(const double *x, double *g, void *data)
     return lp;
 }
 
-/* Intercepts and slopes of a covariate far from 0, and what their data share. */
+/* Intercepts and slopes of a covariate far from 0, and another slope that all their data share. */
 static double lines_density(const double *x, double *g, void *data)
 {
     const size_t a = 6, b = 6 + NOISY;                    /* two means, two scales, sigma, what is shared */
@@ -246,7 +246,8 @@ static void arm(size_t after)
     stop.requested = 0;
 }
 
-/* One run in pieces of that many gradients, or of a random number up to it; returns the number of pieces. */
+/* A run, stopped and resumed after every `piece` gradients, or a random number up to that; returns the number of
+   pieces. */
 static size_t run_in_pieces(const gpumc_model *m, gpumc_sample_options o, size_t piece, int random,
                             gpumc_fit *fit)
 {
@@ -294,7 +295,7 @@ static void check_pieces(const char *what, const gpumc_model *m, gpumc_sample_op
 static const gpumc_sample_options small = { .num_chains = 3, .num_warmup = 60, .num_samples = 30, .seed = 7,
                                             .save_warmup = 1, .save_unconstrained = 1 };
 
-static size_t late;         /* evaluations of schools(0) with these options after which it is among its draws */
+static size_t late;         /* after so many evaluations schools(0) with these options is drawing */
 
 static void find_late(void)
 {
@@ -368,7 +369,8 @@ static void check_lines(void)
     check_pieces("blocks that data know together", &m, o, 1000, 1);
 }
 
-/* A narrow ridge, along which all chains but one start far away: from where they are left trees go on at the end. */
+/* A narrow ridge, along which all chains but one start far away and are moved: after the last draw NUTS goes on from
+   the places they left. */
 enum { RIDGE = 6 };
 static double ridge_density(const double *x, double *g, void *data)
 {
@@ -392,7 +394,8 @@ static void check_places_left(void)
     check_pieces("where chains were left", &m, small, 200, 1);
 }
 
-/* A spot that chains come upon among the draws, so that warm-up begins anew: see test_run. */
+/* A narrow spot that chains come upon only among the draws, so that warm-up begins anew: see check_late_spot in
+   test_run.c. */
 static double spot_density(const double *x, double *g, void *data)
 {
     (void)data;
@@ -416,12 +419,12 @@ static void check_anew(void)
         gpumc_free(&fit);
         if (!is_anew) continue;
         n_anew++;
-        check_pieces("warm-up anew", &m, o, 1000, 1);   /* what looks back must fit into one */
+        check_pieces("warm-up anew", &m, o, 1000, 1);   /* the look back must fit into one */
     }
     CHECK(n_anew == 3, "warm-up began anew in %d runs", n_anew);
 }
 
-/* 3 % of the mass in a long tail that HMC has not seen: what trees are to have of it is carried. */
+/* 3 % of the mass in a long tail that HMC has not seen: the checkpoint keeps how much of it NUTS should draw. */
 static double tailed_density(const double *x, double *g, void *data)
 {
     (void)data;
@@ -451,7 +454,7 @@ static void check_unseen_by_trees(void)
     CHECK(n == 2, "%d runs have too little", n);
 }
 
-/* A lump beside the bulk: trees draw again what HMC drew, and may be stopped at any point of that. */
+/* A separate mode beside the bulk: NUTS draws again what HMC drew, and may be stopped at any point of that. */
 static double lumpy_density(const double *x, double *g, void *data)
 {
     (void)data;
@@ -464,7 +467,8 @@ static int draw_passes(size_t chain, size_t draw, const double *values, const gp
 static int stop_at_the_end(const gpumc_progress *p, void *user)
 { return (*(size_t *)user += p->iteration == p->total) == p->n_chains; }
 
-/* Of trees, too, which tune their steps behind warm-up: never beyond the end, a gradient a draw and more. */
+/* Progress is right also while NUTS, drawing again, tunes its steps: never beyond the total, a gradient a draw or
+   more. */
 static int progress_is_right(const gpumc_progress *p, void *user)
 {
     int *wrong = (int *)user;
@@ -497,14 +501,14 @@ static void check_again(void)
     check_pieces("trees after paths", &m, o, 600, 1);
     check_pieces("pieces shorter than the look back", &m, o, 200, 0);
     o.progress_user = &n_done;
-    o.progress = stop_at_the_end;            /* with all draws made, which trees would lose if they began again */
+    o.progress = stop_at_the_end;            /* with all draws made, which NUTS would lose by drawing again */
     CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_draws == 500, "%.0f draws: %s", (double)fit.n_draws,
           fit.message);
     gpumc_free(&fit);
     o.progress = NULL;
     CHECK(gpumc_sample(&m, &o, &once) == GPUMC_OK, "%s", once.message);
     n_done = 0;
-    o.progress = stop_at_the_end;            /* but a run that can go on does as if it had not stopped */
+    o.progress = stop_at_the_end;            /* but with a checkpoint the run goes on as if not stopped */
     o.checkpoint = path;
     CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_STOPPED && fit.resumable && fit.n_draws == 500, "%s", fit.message);
     gpumc_free(&fit);
@@ -516,7 +520,8 @@ static void check_again(void)
     remove_files();
 }
 
-/* Stopped while trees draw again in shorter steps: the target that was asked for goes on with it, another not. */
+/* Stopped while NUTS draws again in shorter steps: resumed with the target_accept that was asked for, not with
+   another. */
 static double walled_density(const double *x, double *g, void *data)
 {
     double lp = 0;
@@ -555,7 +560,7 @@ static void check_raised_target(void)
     remove_files();
 }
 
-/* A funnel of which trees draw twice more, in ever shorter steps, and go on then, with the seed below and gcc. */
+/* A funnel that NUTS draws twice more, in ever shorter steps, and then continues, with the seed below and gcc. */
 static double funnel_density(const double *x, double *g, void *data)
 {
     const double scale = exp(x[0] / 2);
@@ -566,7 +571,7 @@ static double funnel_density(const double *x, double *g, void *data)
     g[0] += by_scale * scale / 2;
     return lp;
 }
-/* Of the first chain: how often warm-up has begun, and the first iteration of it that was told of. */
+/* Of the first chain: how often warm-up has begun, and the first iteration that was reported each time. */
 typedef struct warmups { int n, within; size_t first[9]; } warmups;
 static int see_warmup(const gpumc_progress *p, void *user)
 {
@@ -594,8 +599,8 @@ static void check_twice_again(void)
     gpumc_free(&fit);
 }
 
-/* Two modes between which chains change now and then: draws fall short by a little and go on, also where a stop came
-   in between; the thinning that was asked for goes on with it, another not. */
+/* Two modes between which chains switch now and then: draws fall just short and are continued, also after a stop in
+   between; the run is resumed with the thinning that was asked for, not with another. */
 static double near_modes(const double *x, double *grad, void *data)
 {
     (void)data;
@@ -629,7 +634,7 @@ static void check_going_on(void)
     remove_files();
 }
 
-/* A guide knows of places where the density is 0, and chains may stand there when all is saved. */
+/* A guide may be finite where the density is 0, and chains may be at such places when the run is saved. */
 static double half_density(const double *x, double *g, void *data)
 {
     const double lp = gpumc_std_normal_lpdf(x[0], &g[0]) + gpumc_std_normal_lpdf(x[1], &g[1]);
@@ -650,7 +655,7 @@ static void check_guide(void)
     check_pieces("a guide", &m, small, 40, 1);
 }
 
-/* Data know some elements far better than others: what the last of the weights stands for is learned. */
+/* The data determine some elements far better than others: the weight of the last notch is learned, and saved. */
 static double sharp_density(const double *x, double *g, void *data)
 {
     double lp = gpumc_normal_lpdf(x[0], 0, 5, &g[0], NULL, NULL) + gpumc_half_normal_lpdf(x[1], 2, &g[1], NULL);
@@ -713,7 +718,7 @@ static int on_draw(size_t chain, size_t draw, const double *values, const gpumc_
     return 0;
 }
 
-/* After stops every draw is seen once, whether it is kept or not. */
+/* However often a run is stopped, on_draw sees every draw once, kept or not. */
 static void check_callbacks(void)
 {
     const gpumc_model one = schools(0);
@@ -742,7 +747,7 @@ static void check_callbacks(void)
     }
 }
 
-/* Savings within a run change nothing; what a crash would leave is resumed. */
+/* Saving during a run changes nothing; the file that a crash would leave can be resumed. */
 static void check_interval(void)
 {
     for (int kind = 0; kind < 4; kind++) {
@@ -922,7 +927,7 @@ static void check_mismatches(void)
     OTHER_MODEL(changed.n_outputs = 0, changed.n_outputs = 1);
     OTHER_MODEL(changed.name = "colleges", changed.name = "schools");
     OTHER_MODEL(changed.guide = m.log_density, changed.guide = NULL);
-    list[2].factor = "L";                   /* which makes no model of this, but another */
+    list[2].factor = "L";                   /* not a valid model, but a different digest */
     CHECK(gpumc__digest_model(&changed) != gpumc__digest_model(&m), "a factor makes no difference");
     static const size_t first[8] = { 0 }, second[8] = { 1 };
     static const double covariates[8] = { 1 };
@@ -942,7 +947,8 @@ static void check_mismatches(void)
     }
     schools_effect[3] += 0.1;
     refused(__LINE__, &m, NULL, GPUMC_ERROR_MODEL, path, "other data");
-    schools_effect[3] = 7 + 4e-6;           /* as little as one of many observations is in the density of all */
+    schools_effect[3] = 7 + 4e-6;           /* as small a change in the density as that of one observation among
+                                               many */
     refused(__LINE__, &m, NULL, GPUMC_ERROR_MODEL, path, "other data");
     schools_effect[3] = 7;
     refused(__LINE__, NULL, NULL, GPUMC_ERROR_ARGUMENT, "model", "NULL");
@@ -963,8 +969,8 @@ static void check_mismatches(void)
     remove_files();
 }
 
-/* Whatever is wrong with the newest file, the generation before it takes over, says so, and is not lost when
-   the run saves again. */
+/* Whatever is wrong with the newest file, the generation before it is read, with a warning, and is not lost when the
+   run saves again. */
 static void check_fallback(void)
 {
     const gpumc_model m = schools(0);
@@ -1010,7 +1016,7 @@ static void check_fallback(void)
     gpumc_free(&whole);
 }
 
-/* A checkpoint that is taken away while the run goes on is written again. */
+/* A checkpoint that is removed while the run goes on is written again. */
 static int take_away(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats, void *user)
 {
     (void)values;
@@ -1049,7 +1055,7 @@ static void check_failed_stop(void)
     const gpumc_model m = schools(0);
     gpumc_sample_options later = { .stop = &stop, .threads = 1 };
     gpumc_fit whole, fit;
-    size_t n = 2, stored;                              /* the first call closes what was read */
+    size_t n = 2, stored;                              /* the first call closes the file that was read */
     arm(0);
     CHECK(gpumc_sample(&m, &small, &whole) == GPUMC_OK, "%s", whole.message);
     for (; n < 10000; n += n < 20 ? 1 : 1 + random_below(40)) {
@@ -1086,7 +1092,7 @@ static void check_failed_stop(void)
     gpumc_free(&whole);
 }
 
-/* Savings that fail now and then, or all of them, do not touch the run. */
+/* Saves that fail now and then, or always, do not affect the run. */
 static void check_failed_interval(void)
 {
     static const size_t every[] = { 1, 3, 40, 211 };

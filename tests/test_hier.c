@@ -1,5 +1,5 @@
-/* Hierarchical models as data against densities written by hand: every prior, link, population, kind of
-   location and form; simulation from prior and posterior; recovery; and what is refused, by its text. */
+/* Hierarchical models as data against densities written by hand: every prior, link, population, kind of location and
+   form; simulation from prior and posterior; calibration; and what is refused, by the text of the error. */
 #include "../gpumc.h"
 #include "check.h"
 #include "ledger.h"
@@ -11,7 +11,7 @@ GPUMC_ROW(normal_row, 1, 1, 1)
     return gpumc_normal_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]);
 }
 
-/* Something smooth that depends on all it gets, the parameters of a row by two different indices. */
+/* A smooth row density that depends on all its arguments; a row takes elements by two different indices. */
 GPUMC_ROW(mixed_row, 3, 3, 2)
 {
     const double eta = p[0] * x[1] + p[1] * p[2] + p[3] * p[4], sigma = 1 + p[5] * p[5];
@@ -48,7 +48,7 @@ GPUMC_ROW(shared_row, 0, 1, 1)
     return gpumc_normal_lpdf(x[0], 0, p[0], NULL, NULL, &g[0]);
 }
 
-GPUMC_ROW(skewed_population, 3, 1, 2)     /* a leaf of one's own: gumbel with a further shape */
+GPUMC_ROW(skewed_population, 3, 1, 2)     /* a leaf of the user's: a Gumbel density with one more shape */
 {
     double dbeta = 0;
     const double lp = gpumc_gumbel_lpdf(p[0], p[1], p[2] * p[3], &g[0], &g[1], &dbeta);
@@ -58,7 +58,7 @@ GPUMC_ROW(skewed_population, 3, 1, 2)     /* a leaf of one's own: gumbel with a 
     return lp;
 }
 
-/* mu - sigma log(1 + exp(-z)): not a quantile of anything, but smooth */
+/* mu - sigma log(1 + exp(-z)): not the quantile function of any distribution, but smooth */
 GPUMC_ROW(skewed_quantile, 3, 0, 2)
 {
     const double e = gpumc_exp(-p[0]);
@@ -101,7 +101,7 @@ GPUMC_ROW(line_row, 2, 1, 2)
     return lp;
 }
 
-/* A mean of bend^2 / 2 + bend / 10 and the group's share: two modes, bend above 0 and below. */
+/* The mean is the group's share plus bend^2 / 2 + bend / 10: two modes, with bend above and below 0. */
 GPUMC_ROW(bent_row, 1, 2, 1)
 {
     double d = 0;
@@ -260,7 +260,8 @@ static void check_by_hand(void)
 
 /* ---- populations and links by hand ---------------------------------------------------------------- */
 
-/* Student's t, and values beyond links, whose density and outputs the gradient alone would not tell. */
+/* Student's t and natural values behind links: errors of densities and outputs that a check of gradients cannot
+   see. */
 static void check_links_by_hand(void)
 {
     enum { AT_HEAVY = 4, AT_CHANCE = AT_HEAVY + J, AT_SHARE = AT_CHANCE + J, AT_RATE = AT_SHARE + J,
@@ -295,7 +296,7 @@ static void check_links_by_hand(void)
             .data = { .kind = &normal_row, .n_rows = N, .columns = &column } };
     const object o = make(&data);
     for (int trial = 0; trial < 10; trial++) {
-        double expected = log(100), value[3][J], off = 0;                /* of nu */
+        double expected = log(100), value[3][J], off = 0;                /* the density of nu */
         for (size_t i = 0; i < ALL; i++) x[i] = 3 * gpumc_rng_uniform(&rng) - 1.5;
         x[1] = exp(x[1]);
         x[2] = 1.505;
@@ -560,7 +561,7 @@ static void check_everything(void)
 
 /* ---- simulation ---------------------------------------------------------------------------------- */
 
-/* Draws of the prior of everything have the moments that theory says; with mu, tau fixed by tight priors. */
+/* Prior draws of the model above have their theoretical moments; tight priors hold mu and tau. */
 static void check_prior_draws(void)
 {
     enum { MANY = 3000 };
@@ -625,8 +626,8 @@ static void check_prior_draws(void)
 
 /* ---- correlated populations ----------------------------------------------------------------------- */
 
-/* Three of them, of which one has scales that differ, covariates and a logistic link, and one walks. Another
-   block with a link stands between them and their factor. */
+/* Three correlated populations: the second has scales by index, covariates and a logit link, the third is a walk.
+   Another block with a link stands between them and their factor. */
 enum { KIN = 3, KIN_MU = 0, KIN_TAU = 3, KIN_BETA = 6, KIN_L = 8, KIN_PACE = KIN_L + KIN * KIN,
        KIN_THETA = KIN_PACE + 2, N_KIN = KIN_THETA + KIN * J };
 static size_t kin_scale[J];
@@ -696,8 +697,9 @@ static double kin_by_hand(const double *x)
     return lp;
 }
 
-/* Densities and gradients with every instruction set, the matrix, and the distribution of draws of the prior:
-   residues have the correlations of the factor they were drawn with, and that the LKJ's variance. */
+/* Densities and gradients with every instruction set, the correlation matrix, and the distribution of prior draws:
+   residuals have the correlations of the factor they were drawn with, and its elements have the variance of the LKJ
+   distribution. */
 static void check_correlated(void)
 {
     enum { MANY = 2000 };
@@ -753,7 +755,7 @@ static void check_correlated(void)
     }
 }
 
-/* Stationary series: 3 about means of their own, with a coefficient each, and one about 0 behind a logarithm. */
+/* Stationary AR(1) series: 3 about means of their own, with a coefficient each, and one about 0, of logarithms. */
 enum { SERIES = 3, STEPS = 5, SERIES_MU = 0, SERIES_TAU = 1, SERIES_PHI = 2, SERIES_RHO = 5, SERIES_MEAN = 6,
        SERIES_LEVEL = 9, SERIES_PULSE = SERIES_LEVEL + SERIES * STEPS, N_SERIES = SERIES_PULSE + STEPS };
 
@@ -781,8 +783,8 @@ static double series_by_hand(const double *x, const size_t *index)
     return lp;
 }
 
-/* A logarithm beyond those of numbers: the value stays where it is, the gradient by it is 0, not 0 times
-   infinity. */
+/* A free value whose exponential overflows: the natural value is capped, and the derivative of the likelihood by it
+   is 0, not 0 times infinity. */
 static void check_huge_values(void)
 {
     static const size_t first[N] = { 0 };
@@ -804,8 +806,8 @@ static void check_huge_values(void)
     gpumc_hier_free(o.hier);
 }
 
-/* Densities and gradients by hand, and of draws of the prior, that all elements have one spread and neighbours
-   the correlation phi. */
+/* Densities and gradients against those by hand; and in prior draws all elements of a series have the same variance,
+   and neighbours the correlation phi. */
 static void check_series(void)
 {
     enum { MANY = 4000 };
@@ -853,7 +855,7 @@ static void check_series(void)
     gpumc_hier_free(o.hier);
 }
 
-/* Groups with an outcome y and what is known of them; y is replaced by simulations. */
+/* Eight groups with an outcome y, and their description; y is overwritten with simulations. */
 typedef struct small {
     double y[24];
     size_t group[24];
@@ -888,7 +890,7 @@ static gpumc_hier_data small_description(small *s, gpumc_hier_rows *rows)
     return data;
 }
 
-/* The same rows, of two stationary series of four. */
+/* The same rows, now of two stationary series of four elements. */
 static gpumc_hier_data series_description(small *s, gpumc_hier_rows *rows)
 {
     static const size_t dims[] = { 2, 4 };
@@ -911,7 +913,7 @@ static gpumc_hier_data series_description(small *s, gpumc_hier_rows *rows)
 
 static const size_t lines_first[8] = { 0 }, lines_second[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
 
-/* Intercepts and slopes that are correlated, in groups that hardly tell the correlation. */
+/* Correlated intercepts and slopes, in groups that hold little information on the correlation. */
 typedef struct lines {
     double y[40], z[40];
     size_t group[40];
@@ -954,8 +956,8 @@ static gpumc_hier_data lines_description(lines *l)
     return data;
 }
 
-/* Simulation-based calibration: ranks of the truth among posterior draws are uniform, of the parameters watched
-   of a model whose last outputs are the n predictions that become the data y. */
+/* Simulation-based calibration of the watched values: the ranks of the truth among posterior draws are uniform. The
+   last n outputs of the model are the predictions that become the data y. */
 static void calibrate(const gpumc_hier_data *data, double *data_y, size_t n, const size_t *watched,
                       size_t n_watched)
 {
@@ -995,7 +997,7 @@ static void calibrate(const gpumc_hier_data *data, double *data_y, size_t n, con
     }
 }
 
-/* Of a run with default options. */
+/* Gradients of a run with default options, warm-up included. */
 static double gradients_of(const gpumc_hier_data *data)
 {
     object o = make(data);
@@ -1034,7 +1036,7 @@ static void check_calibration(void)
     CHECK(gradients_of(&raw) < 30000, "%g gradients", gradients_of(&raw));
 }
 
-/* Generated quantities of a fit: pointwise log likelihood and predictions with the right moments. */
+/* Generated quantities of a fit: exact pointwise log likelihoods, and predictions with the right mean. */
 static void check_predictive(void)
 {
     small s;
@@ -1062,7 +1064,7 @@ static void check_predictive(void)
     gpumc_hier_free(o.hier);
 }
 
-/* The guide of a set of rows is what another model with these rows has as its density. */
+/* A guide is, to the bit, the density of another model with the guide's rows; the density itself stays as it is. */
 static void check_guide(void)
 {
     static double rounded[24];
@@ -1093,7 +1095,7 @@ static void check_guide(void)
 }
 
 /* ---- starts -------------------------------------------------------------------------------------- */
-/* A shift of which the prior's median lies above the data, where there is no density. */
+/* A shift whose prior median lies above the data, where the density is 0: chains must start below them. */
 static void check_start_in_support(void)
 {
     static const double times[6] = { 0.62, 0.55, 0.9, 0.71, 0.49, 0.8 };
@@ -1118,7 +1120,7 @@ static void check_start_in_support(void)
     CHECK(!gpumc_hier_model(NULL), "a model of nothing");
 }
 
-/* Thirty shifts of a narrow population, of which every third lies beyond the first of its times. */
+/* Thirty shifts of a narrow population, the median of which lies above the first time of every third. */
 static void check_start_of_each(void)
 {
     enum { SUBJECTS = 30 };
@@ -1167,7 +1169,7 @@ static void check_refused(const gpumc_hier_data *data, const char *text)
 
 static const double minus_one[1] = { -1 };
 
-/* What correlated populations may not be. */
+/* Descriptions of correlated populations that are refused. */
 static void check_bad_factors(void)
 {
     static const size_t two[] = { 2, 2 }, uneven[] = { 3, 2 }, cube[] = { 1, 3, 3 };
@@ -1305,7 +1307,7 @@ static void check_bad_input(void)
     fewer = (gpumc_rows_data){ .kind = &normal_row, .n_rows = N };
     REFUSED(e->rows[1].guide = &fewer, "rows \"mixed\": guide must have as many rows");
     everything *e = describe();
-    e->params[1].init = minus_one;                           /* not moved to where it would do */
+    e->params[1].init = minus_one;                           /* a bad init is an error: it is not moved */
     const object o = make(&e->data);
     gpumc_fit fit;
     CHECK(gpumc_sample(o.model, NULL, &fit) == GPUMC_ERROR_MODEL && strstr(fit.message, "\"tau\": init"), "%s",
@@ -1314,7 +1316,7 @@ static void check_bad_input(void)
     free(e);
 }
 
-/* Threads that find no free scratch wait: results are the same, and the row at fault is named. */
+/* Threads that find no free scratch wait: results are the same. And gpumc_hier_explain names the row at fault. */
 static void check_threads_and_explain(void)
 {
     static double bad[N];
@@ -1354,7 +1356,7 @@ static void check_threads_and_explain(void)
     free(e);
 }
 
-/* Every request refused from the n-th on ends in an error and releases all. */
+/* If all requests for memory from the n-th on are refused, gpumc_hier_create fails and leaves nothing allocated. */
 static void check_out_of_memory(void)
 {
     everything *e = describe();
@@ -1374,7 +1376,7 @@ static void check_out_of_memory(void)
     free(e);
 }
 
-/* Groups with rows enough for a team. */
+/* Groups with rows enough to be shared by a team of threads. */
 enum { MANY_ROWS = 20011, LARGE = 7 };
 typedef struct large {
     size_t of[MANY_ROWS];
@@ -1414,7 +1416,7 @@ static large *describe_large(void)
     return d;
 }
 
-/* What was forgotten leaves a parameter that nothing takes. */
+/* A scale or location that a block forgets to name leaves a parameter on which nothing depends. */
 static void check_forgotten(void)
 {
     large *d = describe_large();
@@ -1423,13 +1425,14 @@ static void check_forgotten(void)
     d->params[3].scale = "tau";
     d->params[3].location = NULL;
     check_refused(&d->data, "\"mu\": nothing depends on it");
-    d->data.rows = NULL;                      /* priors alone may be anything */
+    d->data.rows = NULL;                      /* with priors alone that is no error */
     d->data.n_rows = 0;
     gpumc_hier_free(make(&d->data).hier);
     free(d);
 }
 
-/* Two modes of like mass (see bent_row). From one way to the bulk all chains would be in one, and agree. */
+/* Two modes of similar mass (see bent_row). If all starts came from one ascent, all chains would be in one mode, and
+   agree. */
 static void check_modes(void)
 {
     const gpumc_param params[] = { { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "bend" },
@@ -1462,7 +1465,7 @@ static void check_modes(void)
     gpumc_hier_free(o.hier);
 }
 
-/* Rows shared by a team: the same bits as without. */
+/* Rows shared by a team of threads give the same bits as one thread. */
 static void check_team(void)
 {
     large *d = describe_large();
@@ -1479,8 +1482,8 @@ static void check_team(void)
     free(d);
 }
 
-/* Many rows that take two elements of one block, some rows of weight zero: as a plain loop has it, the same
-   bits by every team, and every row's log likelihood at its own place. */
+/* Many rows that take two elements of one block, some of weight zero: as by a plain loop, with the same bits for
+   every size of team, and every row's log likelihood in its own place. */
 enum { PAIRS = 20011, PLAYERS = 300 };
 typedef struct paired {
     size_t one[PAIRS], two[PAIRS];
@@ -1538,7 +1541,7 @@ static object make_paired(const paired *d, int team)
     return make(&data);
 }
 
-/* How far density, gradient and the log likelihoods of rows are from the plain loop. */
+/* Largest error of density, gradient and log likelihoods of rows against the plain loop. */
 static double paired_error(paired *d, const object *o, double lp)
 {
     gpumc_rng rng = gpumc_rng_at(13, 0, 0, 0);
@@ -1584,7 +1587,7 @@ static void check_two_way(void)
     free(d);
 }
 
-/* The model of a description that counts how it is asked to share. */
+/* Wraps the model of a description and records the calls of share. */
 typedef struct counted { const gpumc_model *of; int n_asked, granted, calls, threads; } counted;
 static int count_share(int calls, int threads, void *data)
 {
@@ -1601,7 +1604,8 @@ static double count_density(const double *x, double *grad, void *data)
     return c->of->log_density(x, grad, c->of->data);
 }
 
-/* Threads without a chain share rows, if these are many and the description leaves it open; draws stay. */
+/* Threads that no chain needs share rows, if there are at least 10000 and the description does not set team; the
+   draws stay the same. */
 static void check_idle_threads(void)
 {
     static const struct { int chains, threads, team; size_t n_rows; int calls, each, granted, used; } cases[] =
@@ -1643,7 +1647,7 @@ static void check_idle_threads(void)
     free(d);
 }
 
-/* Of runs at the same time one has the teams; where memory is short none is granted, and nothing is lost. */
+/* Of simultaneous runs one gets the teams; where memory is short none is granted, and nothing leaks or changes. */
 static void check_share(void)
 {
     large *d = describe_large();
@@ -1673,7 +1677,7 @@ static void check_share(void)
     free(d);
 }
 
-/* Log density at start point k of every block, natural values, with the points in x. */
+/* Log density at start point k of every block; x receives the point, in natural values. */
 static double start_density(const object *o, size_t k, double *x)
 {
     double *grad = (double *)malloc(o->n * sizeof *grad), lp;
@@ -1696,7 +1700,7 @@ static double remember(const double *x, double *grad, void *data)
     return -0.5 * x[0] * x[0];
 }
 
-/* Priors so wide that their medians are 1e-301 and 1e301 start where data are, by description as by hand. */
+/* With priors so vague that their medians are about 1e-301 and 1e301, chains start where the data are. */
 static void check_vague_priors(void)
 {
     enum { ROWS = 40 };
@@ -1733,8 +1737,8 @@ static void check_vague_priors(void)
     }
 }
 
-/* Starts are found from the rows, far from the prior: wide populations and narrow ones, with scales that the
-   highest density would have at 0; given values stay; rows that no value explains leave the medians. */
+/* Starts are found from the rows, far from the prior: for wide populations and for narrow ones, whose scale would be
+   0 at the highest density; given values stay; if no value explains the rows, starts are the prior medians. */
 static void check_starts(void)
 {
     enum { EACH = 10, ROWS = J * EACH, N_X = 3 + J };

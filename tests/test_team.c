@@ -1,8 +1,8 @@
-/* The sampler's text as a team of threads would run it on a device, driven on the CPU: members are
-   coroutines, each with its own scalars, all with the same vectors. A member runs until it reaches a barrier,
-   then the next one does, so a value that is read without a barrier after another member's write is always
-   read too early, in one of the two orders of members. A team must do what one thread does: the same bits
-   while all sums fit one member's share, the same trees otherwise; without barriers it must fail. */
+/* The sampler's code as a team of threads would run it on a device, driven on the CPU: members are coroutines, each
+   with its own scalars, all with the same vectors. A member runs until it reaches a barrier, then the next one does,
+   so a value that is read without a barrier after another member's write is read too early in one of the two orders
+   of members. A team must do what one thread does: the same bits while every sum fits into one member's share, the
+   same trees otherwise; without barriers it must fail. */
 #define _XOPEN_SOURCE 700
 #include <stddef.h>
 #include <ucontext.h>
@@ -72,7 +72,7 @@ typedef struct job {
 
 static job work;
 
-/* A walk, or a funnel, which diverges. */
+/* A random walk, or a funnel, in which trajectories diverge. */
 static double density(const double *q, double *g, size_t dim)
 {
     const double precision = work.funnel ? gpumc_exp(-q[0]) : 1;
@@ -124,7 +124,7 @@ static void member(void)
     if (team_size > 1) team_wait(EVENT_END);
 }
 
-/* Runs the members round by round; returns 0 when they part ways. */
+/* Runs the members round by round; returns 0 if they do not stop at the same event. */
 static int team_run(void (*run)(void), int reversed)
 {
     for (size_t k = 0; k < team_size; k++) {
@@ -145,11 +145,11 @@ static int team_run(void (*run)(void), int reversed)
     return 1;
 }
 
-/* Samples with a team; the members' scalars lie in blocks of their own, vectors in the first one's. */
+/* Samples with a team. Every member has its scalars in a block of its own; vectors are those of the first block. */
 static int sample(const gpumc_metric *metric, size_t size, int reversed, result *results)
 {
     static double memory[MAX_TEAM][1 << 14];
-    const double wild = work.sampler == GPUMC_SAMPLER_NUTS ? 0.9 : 0.1; /* trees diverge, paths still move */
+    const double wild = work.sampler == GPUMC_SAMPLER_NUTS ? 0.9 : 0.1; /* NUTS diverges, the others still move */
     double start[MAX_DIM];
     for (size_t i = 0; i < work.dim; i++) start[i] = 0.1 * (double)(i % 7);
     team_size = 1;
@@ -290,7 +290,8 @@ static void check_wide(void)
         }
 }
 
-/* Parts that ask their own team, and callers at the same time: each gets all of its parts done. */
+/* Parts that call their own team, several at the same time: each call gets all of its parts done, by its caller
+   alone. */
 typedef struct nesting { gpumc_team *team; int n_inner, n_alone; } nesting;
 static void count_inner(size_t part, int member, void *user)
 {

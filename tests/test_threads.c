@@ -1,5 +1,5 @@
-/* Draws do not depend on the number of threads, on callbacks or on being stopped: byte for byte. Built once
-   more with the thread sanitizer by test_sanitize.sh, which sees what a lucky schedule hides. */
+/* Draws do not depend on the number of threads, on callbacks or on being stopped: byte for byte. test_sanitize.sh
+   builds this once more with the thread sanitizer, which finds the races that a lucky schedule hides. */
 #include "check.h"
 #include "../gpumc.h"
 #include "same.h"
@@ -155,7 +155,8 @@ static void check_sampler(void)
 enum { GROUPS = 520 };
 struct pairs { double mu, tau, m, s, level[GROUPS], slope[GROUPS]; };
 
-/* Groups of other precision each, levels and slopes correlated, and a direction of all levels. */
+/* Groups whose data differ in precision, with correlated levels and slopes, and one direction, the sum of all
+   levels. */
 static double pairs_density(const double *x, double *grad, void *data)
 {
     const struct pairs *p = (const struct pairs *)x;

@@ -16,7 +16,7 @@
 
 static size_t io_calls, io_refuse_at, io_die_at;
 
-/* Counts a fallible call; 1: it is to fail as on a full disk, and so are those after it. */
+/* Counts a call that can fail. 1: it is to fail as on a full disk, as are all after it. */
 static int io_refused(void)
 {
     if (io_die_at && ++io_calls == io_die_at) raise(SIGKILL);
@@ -30,7 +30,7 @@ static FILE *fopen_or_not(const char *path, const char *mode)
     return *mode != 'r' && io_refused() ? NULL : fopen(path, mode);
 }
 static int fflush_or_not(FILE *file) { return io_refused() ? EOF : fflush(file); }
-static int fsync_or_not(int file) { return file < 0 || io_refused() ? -1 : 0; } /* no disk is waited for */
+static int fsync_or_not(int file) { return file < 0 || io_refused() ? -1 : 0; } /* no wait for a disk */
 static int syncfs_or_not(int file) { return file < 0 || io_refused() ? -1 : 0; }
 static int rename_or_not(const char *from, const char *to) { return io_refused() ? -1 : rename(from, to); }
 static int ftruncate_or_not(int file, off_t n) { return io_refused() ? -1 : ftruncate(file, n); }
@@ -91,7 +91,7 @@ static char *read_bytes(const char *path, size_t *n)
     return bytes;
 }
 
-/* Numbers of a file, whichever byte this machine stores first. */
+/* Doubles from the little-endian bytes of a file, on a machine of either byte order. */
 static void take_doubles(double *to, const char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -111,7 +111,7 @@ typedef struct listing { char paths[4000][160]; size_t n; } listing;
 
 static int by_bytes(const void *a, const void *b) { return strcmp(a, b); }
 
-/* All files below a folder, or with remove_them all that is in it. */
+/* Lists all files below a folder; with remove_them, these and the folders in it are removed. */
 static void list_files(const char *root, const char *below, listing *l, int remove_them)
 {
     char path[900];
@@ -145,7 +145,7 @@ static listing *list(const char *root)
     return &l;
 }
 
-/* Empties the test's folder; how many things were in it, folders not counted unless nothing else is. */
+/* Empties the test's folder. Returns how many files and folders were in it, not counting what lies in the latter. */
 static size_t clean(void)
 {
     static listing l;
@@ -190,7 +190,7 @@ static double small_draws[2 * 4 * 3] = { 0.5, 1, 2, 1.5, 3, 4, 2.5, 5, 6, 99, 99
                                          0.25, 7, 8, 1.25, 9, 10, 2.25, 11, 12, 99, 99, 99 };
 static gpumc_draw_stats small_stats[2 * 4];
 
-/* Two chains of three draws, in room for four. */
+/* Two chains of three draws, with room for four. */
 static gpumc_fit small_fit(void)
 {
     static gpumc_block blocks[] = { { "mu", NULL, 0, 0, 1, 0, GPUMC_GENERATED },
@@ -245,7 +245,7 @@ static void check_bytes(void)
         { "sample_stats/diverging/.zarray", ARRAY("2,3", "|b1", "null", "2,3") },
         { "sample_stats/tree_depth/.zarray", ARRAY("2,3", "<i8", "null", "2,3") },
     };
-    /* 0.5, 1.5 and so on are exact: the upper bytes say it all */
+    /* 0.5, 1.5 and so on are exact: only the upper bytes are not 0 */
     static const unsigned char mu[] = { 0, 0, 0, 0, 0, 0, 0xe0, 0x3f, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f,
                                         0, 0, 0, 0, 0, 0, 0x04, 0x40, 0, 0, 0, 0, 0, 0, 0xd0, 0x3f,
                                         0, 0, 0, 0, 0, 0, 0xf4, 0x3f, 0, 0, 0, 0, 0, 0, 0x02, 0x40 };
@@ -315,7 +315,7 @@ static void check_bytes(void)
     clean();
 }
 
-/* .zmetadata is every other metadata file, in order of paths. */
+/* .zmetadata holds every other metadata file, in order of paths. */
 static int consolidated_is_sound(const char *store)
 {
     const listing *all = list(store);
@@ -391,7 +391,7 @@ static gpumc_fit rich_fit(gpumc_sample_options options)
     return fit;
 }
 
-/* Observed and constant data: reals, integers, a scalar, an empty one. */
+/* Data parsed from JSON, for observed or constant data: valid until the next call. */
 static const gpumc_data *some_data(const char *text)
 {
     static gpumc_data data;
@@ -550,7 +550,7 @@ static void check_refusals(void)
     REFUSED(gpumc_write_store(&fit, path, NULL, &error), GPUMC_ERROR_ARGUMENT, "name of the model",
             "back\\slash");
     fit.model_name = "small";
-    fit.model_name = "";                                   /* is a name */
+    fit.model_name = "";                                   /* an empty name is a name */
     {
         gpumc_fit merged;
         CHECK(gpumc_write_store(&fit, path, NULL, NULL) == GPUMC_OK
@@ -688,7 +688,8 @@ static void check_merge(void)
     clean();
 }
 
-/* A merge passes on what only runs could tell, also when it is merged again, and counts whose it is. */
+/* A merge passes on the warnings that only the run could give, also when it is merged again, with the number of
+   stores that had them; notes, and warnings that draws show, it does not pass on. */
 static void check_merge_warnings(void)
 {
     gpumc_warning list[] = { { GPUMC_W_IMPROPER, 0, 0, "" }, { GPUMC_W_RESTARTED, 1, 0, "a note" },
@@ -767,7 +768,7 @@ static void check_merge_refusals(void)
     CHECK(gpumc_write_store(&b, two, NULL, NULL) == GPUMC_OK
               && gpumc_merge(paths, 2, NULL, &merged) == GPUMC_OK,
           "%s", merged.message);
-    {   /* a merge stored again is whole, but nobody knows which chains it has */
+    {   /* a merge that is stored again is complete, but which chains it has is not known */
         const char *again[] = { in_folder("merge"), two }, *turned[] = { two, again[0] };
         CHECK(gpumc_write_store(&merged, again[0], NULL, NULL) == GPUMC_OK, "a store of merged chains");
         gpumc_free(&merged);
@@ -858,8 +859,8 @@ static double calm_density(const double *x, double *g, void *data)
     return lp;
 }
 
-/* What HMC on its spring aimed at is known of a store, and of strays what the run found; that of a stream did not
-   have the draws. */
+/* A store keeps which acceptance rate HMC on the spring aimed at, and what the run found of strays. A stream's run
+   did not have the draws, so a merge judges them itself. */
 static void check_merged_aim(void)
 {
     const gpumc_param x = { .name = "x", .size = 20 };
@@ -885,7 +886,7 @@ static void check_merged_aim(void)
     for (int i = 10; i < 15; i++) fit.stats[i].fisher_residual = 1000;
     gpumc_warning held = { .code = GPUMC_W_HELD };
     fit.warnings = &held;
-    for (int k = 0; k < 3; k++) {                          /* tails; a lump; of a stream */
+    for (int k = 0; k < 3; k++) {                          /* tails; a separate mode; as of a stream */
         fit.n_warnings = k == 1;
         CHECK(gpumc_write_store(&fit, path, NULL, NULL) == GPUMC_OK, "not written");
         if (k == 2) {
@@ -904,7 +905,8 @@ static void check_merged_aim(void)
         gpumc_free(&merged);
         clean();
     }
-    for (int i = 10; i < 15; i++) fit.stats[i].fisher_residual = 0;     /* of a tail only the run could tell */
+    for (int i = 10; i < 15; i++) fit.stats[i].fisher_residual = 0;     /* draws no longer show it: only the run could
+                                                                           tell */
     fit.n_warnings = 1;
     CHECK(gpumc_write_store(&fit, path, NULL, NULL) == GPUMC_OK && gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK
           && merged.n_warnings == 1 && strstr(merged.warnings->text, "1 of 1 merged stores"), "a tail is lost");
@@ -914,7 +916,7 @@ static void check_merged_aim(void)
     gpumc_free(&fit);
 }
 
-/* Files of two draws, in a store of five: the last is filled up, and all is read back. */
+/* Files of two draws each in a store of three: the last file is padded, and all is read back. */
 static void check_several_files(void)
 {
     gpumc_fit fit = small_fit(), merged;
@@ -992,7 +994,7 @@ static void check_stream(void)
         z = gpumc_stream_open(threads == 1 ? one : two, &rich, &streaming, NULL, &error);
         CHECK(z && streaming.discard_draws && streaming.on_draw == gpumc_stream_draw, "%s", error.text);
         CHECK(gpumc_sample(&rich, &streaming, &fit) == GPUMC_OK && !fit.draws, "%s", fit.message);
-        gpumc_fit other = fit;                             /* of another run: nothing is lost */
+        gpumc_fit other = fit;                             /* that of another run is refused: nothing is lost */
         other.n_chains++;
         CHECK(gpumc_stream_close(z, &other, &error) == GPUMC_ERROR_ARGUMENT
               && strstr(error.text, "still open"), "%s", error.text);
@@ -1135,7 +1137,7 @@ static const gpumc_param line_params[] = { { .name = "x" } };
 static const gpumc_model line = { .name = "line", .params = line_params, .n_params = 1,
                                   .log_density = line_density };
 
-/* Saved as often as can be. */
+/* Options of a run that is saved as often as possible. */
 static gpumc_sample_options line_options(void)
 {
     const gpumc_sample_options o = { .num_chains = 2, .num_warmup = 20, .num_samples = 5, .thin = 2,
@@ -1145,7 +1147,7 @@ static gpumc_sample_options line_options(void)
     return o;
 }
 
-/* Begins a streamed run or goes on with it; in files of two draws. */
+/* Starts a streamed run, or resumes it if there is a checkpoint; in files of two draws. */
 static gpumc_status run_line(gpumc_sample_options o, gpumc_error *error)
 {
     gpumc_fit fit;
@@ -1160,7 +1162,7 @@ static gpumc_status run_line(gpumc_sample_options o, gpumc_error *error)
     return status;
 }
 
-/* In a process of its own, which dies at a call of the system; what it exits with, or -1. */
+/* Runs it in a child process, which is killed at system call die_at (0: at none). Returns its exit status, or -1. */
 static int line_in_child(size_t die_at)
 {
     int status = 0;
@@ -1177,7 +1179,7 @@ static int line_in_child(size_t die_at)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Killed at any call, the run goes on from its checkpoint to the store that it would have written. */
+/* Killed at any system call, the run goes on from its checkpoint to the store that it would have written. */
 static void check_killed_streams(void)
 {
     gpumc_error error = { GPUMC_OK, "" };
@@ -1208,8 +1210,8 @@ static int stop_after(const gpumc_progress *p, void *draws)
     return !p->warmup && p->iteration >= 20 + *(size_t *)draws;
 }
 
-/* Stopped and saved, a stream is left as it is until it comes to its end. What does not belong together is
-   refused, and nothing is lost by it. */
+/* A stream that is stopped and saved stays as it is until a resumed run reaches its end. A checkpoint, options and a
+   stream that do not belong together are refused, and nothing is lost by that. */
 static void check_resumed_streams(void)
 {
     gpumc_error e = { GPUMC_OK, "" };
@@ -1249,9 +1251,9 @@ static void check_resumed_streams(void)
     REFUSED(run_line(line_options(), &error), GPUMC_ERROR_ARGUMENT, "posterior/x/0.0", "fewer draws");
     snprintf(text, sizeof text, "%.*sx", (int)n, rows);
     memcpy(text, rows, n);
-    write_bytes(one, text, n + 1);                         /* as torn off by a kill */
+    write_bytes(one, text, n + 1);                         /* part of a draw, as a kill leaves it */
     free(rows);
-    for (size_t refuse_at = 1; refuse_at <= 8; refuse_at++) {       /* a stream that is there, and no memory */
+    for (size_t refuse_at = 1; refuse_at <= 8; refuse_at++) {       /* a stream exists, but no memory */
         ledger l = { 0 };
         l.refuse_at = refuse_at;
         o = line_options();
@@ -1299,7 +1301,7 @@ static gpumc_status do_job(int job, const gpumc_fit *fit, ledger *l, gpumc_error
     return status;
 }
 
-/* What diverged in draws that are cut off is not counted. */
+/* Divergences among draws that a merge cuts off are not counted. */
 static void check_cut_divergences(void)
 {
     const char *paths[] = { in_folder("long"), in_folder("short") };
@@ -1318,7 +1320,7 @@ static void check_cut_divergences(void)
     clean();
 }
 
-/* Data that are made by hand, and not whole. */
+/* Data structures filled by hand that are incomplete or contradict themselves. */
 static void check_hand_made_data(void)
 {
     double values[3] = { 1, 2, 3 };
@@ -1497,7 +1499,7 @@ static void check_metric(void)
                   m.scale[1]);
         gpumc_metric_free(&allocator, &m);
     }
-    {   /* the last bit of a covariance is whose computed it */
+    {   /* the two halves may differ by rounding: the metric read is symmetric */
         const char *text = "{\"stepsize\":1,\"inv_metric\":[[1,0.30000000000000004],[0.3,1]]}";
         write_bytes(in_folder("m.json"), text, strlen(text));
         CHECK(gpumc_read_metric_json(in_folder("m.json"), &allocator, &m, &step, NULL) == GPUMC_OK
@@ -1521,7 +1523,7 @@ static void check_metric(void)
         CHECK(status == GPUMC_ERROR_MEMORY, "allocation %d: %d", (int)n, status);
     }
     CHECK(l.live == 0, "%d blocks leaked", (int)l.live);
-    fit.draws = NULL;                                      /* as of a run that is streamed */
+    fit.draws = NULL;                                      /* as in a streamed run */
     fit.options.discard_draws = 1;
     gpumc_error said = { GPUMC_OK, "" };
     CHECK(gpumc_write_metric_json(&fit, in_folder("m.json"), &said) == GPUMC_OK, "%s", said.text);
@@ -1556,7 +1558,7 @@ static void refuses_metric(const gpumc_model *model, gpumc_sample_options o, gpu
           fit.message);
     gpumc_free(&fit);
 }
-/* A metric in which something is missing or impossible. */
+/* Metrics in which something is missing or impossible are refused. */
 static void check_metric_faults(const gpumc_model *model, gpumc_sample_options o, const gpumc_metric *good)
 {
     double bad[4] = { 1, NAN, 0.5, -1 }, one_zero[] = { 1, 0 };
@@ -1599,10 +1601,10 @@ static void check_metric_faults(const gpumc_model *model, gpumc_sample_options o
         refuses_metric(model, o, m, "orthonormal");
         m.rank = 65;
         refuses_metric(model, o, m, "64");
-        m.rank = 3;                     /* of two dimensions, whose arrays are read no further than that */
+        m.rank = 3;                     /* with two dimensions: arrays are not read beyond those */
         m.vectors = bad;
         refuses_metric(model, o, m, "rank");
-        m = *good;                      /* blocks that were asked for and not estimated are no fault */
+        m = *good;                      /* blocks that were asked for but not estimated are no fault */
         m.kind = GPUMC_METRIC_BLOCKS;
         m.block_size = 2;
         m.rank = 1;
@@ -1615,8 +1617,8 @@ static void check_metric_faults(const gpumc_model *model, gpumc_sample_options o
     }
 }
 
-/* A run begins with the metric and step size of another, from its fit or from a file: without warm-up they
-   are those it uses, with warm-up those of its first iteration; so is a step size alone. */
+/* A run takes over the metric and step size of another, from its fit or from a file: without warm-up it uses these,
+   with warm-up its first iteration does; so it does with a step size alone. */
 static void check_initial_metric(void)
 {
     static const gpumc_param params[] = { { .name = "a" }, { .name = "b" } };
@@ -1635,7 +1637,7 @@ static void check_initial_metric(void)
               e.text);
         o.metric = GPUMC_METRIC_AUTO;
         o.num_warmup = -1;
-        o.initial_metric = k == 2 ? &first.metric : &m;        /* a file has its diagonal only */
+        o.initial_metric = k == 2 ? &first.metric : &m;        /* a file holds only the diagonal */
         CHECK(gpumc_sample(&scales, &o, &next) == GPUMC_OK, "%s", next.message);
         CHECK(next.n_warmup == 0 && next.step_size == first.step_size
               && next.metric.kind == first.metric.kind,
