@@ -118,7 +118,8 @@ static void set_weights(gpumc_layout *l, int kind)
     }
 }
 
-/* Largest difference between the gradient and central differences. broken falsifies derivative 1 by 1 % or more. */
+/* Largest difference between the gradient and central differences. broken: element 1 of the gradient is off by 1 % or
+   more. */
 static double gradient_error(const machine *m, const double *q, int broken)
 {
     const size_t n = gpumc_layout_dim(m->layout);
@@ -402,8 +403,8 @@ static void check_kinds(void)
     check_machine("series about 0", series_about_0, 5);
 }
 
-/* With messages the last element of every walk is given by its own location, scale and evidence alone; and a point is
-   rejected where a scale is lost in rounding beside its location. */
+/* With messages the last element of every walk is given by its own location, scale, evidence and coordinate alone;
+   and a point is rejected where a scale is lost in rounding beside its location. */
 static void check_rows(void)
 {
     static const size_t many[] = { 9, 3 };
@@ -497,7 +498,7 @@ static void check_joined(void)
         }
 }
 
-/* J groups; the even ones hold one row, the odd ones `rows`; sd 2 within, 1 between. */
+/* J groups by the sums and numbers of their rows; sd 2 within groups, 1 between. */
 typedef struct groups { size_t J; double sum[100], count[100]; } groups;
 
 static double groups_density(const double *x, double *g, void *data)
@@ -945,9 +946,9 @@ static void check_told(void)
     }
 }
 
-/* From draws, J, b and slopes are learned of the elements of a walk whose data share two slopes and a noise scale,
-   exactly where all is normal. extra: the error put into the gradient of one element. Returns the largest error of
-   what was learned. */
+/* The elements of a walk whose data share two slopes and a noise scale: J, b and slopes, learned from draws, are
+   exact where all is normal. extra: the error put into the gradient of one element. Returns the largest error of what
+   was learned. */
 enum { SHARERS = 12, SHARING = 4 + SHARERS };
 static double sharing_density(const double *x, double *g, void *data)
 {
@@ -1516,7 +1517,7 @@ static double rows_density(const double *x, double *g, void *data)
     return lp + rows_fit(d, x + 3, x[2], g + 3, &g[2]);
 }
 
-/* Groups with few and with many rows alternate. Start points are about 0, far from mu. */
+/* Groups with few and with many rows alternate. Start points are about 0. */
 static void rows_make(rows *d, size_t n, int few, int many, double mu, double tau)
 {
     gpumc_rng rng = gpumc_rng_at(42, 0, 0, 0);
@@ -1910,7 +1911,7 @@ static void check_diffuse_walk(void)
 }
 
 /* Stochastic volatility: log variances are a stationary series, on which each observation holds little information.
-   Declared as a series, the least ESS a gradient is over twice that of a mere walk; 1.5 times is required. */
+   Declared as a series, the smallest ESS per gradient is over twice that of a mere walk; 1.5 times is required. */
 enum { DAYS = 150, SERIES_SEEDS = 5 };
 static double volatility_density(const double *x, double *g, void *data)                /* mu, phi, tau, h */
 {
@@ -2058,8 +2059,8 @@ static void check_degrees(void)
     }
 }
 
-/* The scale, as it would have a uniform prior, lies near the lower bound of its interval, and the odds of its place
-   there are mapped by normal scores; those of a correlation are not. */
+/* A scale declared with bounds, as for a uniform prior, lies near the lower one: the odds of its place between them
+   are mapped by normal scores; those of a correlation are not. */
 static double odds_density(const double *x, double *g, void *data)                   /* tau, rho, noise */
 {
     (void)data;

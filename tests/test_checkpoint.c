@@ -947,8 +947,7 @@ static void check_mismatches(void)
     }
     schools_effect[3] += 0.1;
     refused(__LINE__, &m, NULL, GPUMC_ERROR_MODEL, path, "other data");
-    schools_effect[3] = 7 + 4e-6;           /* as small a change in the density as that of one observation among
-                                               many */
+    schools_effect[3] = 7 + 4e-6;           /* a change in the density as small as one observation makes */
     refused(__LINE__, &m, NULL, GPUMC_ERROR_MODEL, path, "other data");
     schools_effect[3] = 7;
     refused(__LINE__, NULL, NULL, GPUMC_ERROR_ARGUMENT, "model", "NULL");

@@ -696,7 +696,8 @@ static void check_flat_places_left(void)
 }
 
 /* Chains begin in a broad normal, come upon the narrow spot in warm-up or among the draws, and never leave it. If
-   draws had begun before that, the run repeats warm-up and draws, notes that, and returns the spot. */
+   draws had begun before that, warm-up and draws are repeated, and a note says so; 285 of 320 runs must return the
+   spot. */
 static double late_spot(const double *x, double *g, void *data) { return (void)data, spot(x, g, 3); }
 static void check_late_spot(void)
 {
@@ -805,8 +806,9 @@ static int draw_seen(size_t chain, size_t draw, const double *values, const gpum
     ++*(size_t *)user;
     return 0;
 }
-/* A mild funnel in which few draws of NUTS diverge: NUTS draws again in shorter steps, and draws without a warning
-   are right. Not so where the sampler is forced to NUTS or an on_draw has seen the draws: these are warned of. */
+/* A mild funnel in which few draws of NUTS diverge: NUTS draws again in shorter steps, and at least half of these
+   runs have no warning and the right sd. Where the sampler is forced to NUTS or an on_draw has seen the draws they
+   stand, and at least half of these runs warn. */
 static double mild_funnel(const double *x, double *g, void *data)
 {
     double lp = gpumc_std_normal_lpdf(x[0], &g[0]), by_scale = 0;
@@ -989,9 +991,9 @@ static void check_unmixed_warmup(void)
 }
 
 /* Mass that no draw has reached. A tenth of it is wide: in one coordinate of eight, unbounded or behind a bound, or
-   in all of five. HMC on the spring moves as if that tenth were not there: UNSEEN must say how much it is, and with
-   the sampler left to choose NUTS must draw again. No false alarm for a thousandth of the mass, nor for long tails
-   that NUTS has drawn. */
+   in all of five. HMC on the spring moves as if that tenth were not there: UNSEEN must name it and say how much it is
+   in every run that misses it, and with the sampler left to choose NUTS must draw again, in at least 5 of 20 runs. No
+   false alarm for a thousandth of the mass, nor for long tails that NUTS has drawn. */
 typedef struct wide { size_t n, n_wide; double share, width; } wide;
 static double wide_density(const double *x, double *g, void *data)
 {
@@ -1316,7 +1318,7 @@ static void check_other_modes(void)
     }
 }
 
-/* A plateau without end, which NUTS in short steps does not find, is called improper by the name of its value. No
+/* IMPROPER names a value whose density ends in a plateau without end, which NUTS in short steps does not find. No
    alarm for a plateau as low as e^-60, or for the long tails of a Cauchy or a gamma(0.01, 0.01). */
 typedef struct plateau { int kind; double height; } plateau;
 static double plateau_density(const double *x, double *g, void *data)
@@ -1561,8 +1563,8 @@ static void check_gradient_at_draws(void)
     }
 }
 
-/* A prior 1 / phi where data are silent near 0 is called improper, of a positive value and of a probability. Draws
-   under gamma(.1, .1) or beta(.1, 1) reach as far down, but these are proper. */
+/* A prior 1 / phi where the data say nothing near 0 is called improper, for a positive value and for a probability.
+   Under gamma(.1, .1) or beta(.1, 1) draws reach as far down, but these are proper. */
 static double towards_0(const double *x, double *g, void *data)
 {
     const double shape = *(const double *)data;
@@ -1715,8 +1717,8 @@ static void check_shoulder(void)
     CHECK(by_hmc <= 5, "%d of 40 runs", by_hmc);
 }
 
-/* With one column there is only one segment from its least draw to its greatest; the search for jumps must use
-   segments between chains as well. */
+/* With one column there is only one segment from its least draw to its greatest; others lead from chain to chain. The
+   jump must be found in 10 of 12 runs. */
 static double bumped(const double *x, double *g, void *data)
 {
     (void)data;
@@ -1762,8 +1764,8 @@ static void check_little_learned(void)
     }
 }
 
-/* One value of twenty has Student's tail: HMC, for which the other values speak, would draw too little of it without
-   a warning, so it must not be chosen. Where all are normal HMC's draws are kept. */
+/* One value of twenty has Student's tail: HMC, which the other values suggest, would draw too little of it without a
+   warning, so it must not be chosen. Where all are normal HMC's draws are kept. */
 enum { TAILED = 20 };
 static double student_tailed(const double *x, double *g, void *data)
 {

@@ -905,8 +905,7 @@ static void check_merged_aim(void)
         gpumc_free(&merged);
         clean();
     }
-    for (int i = 10; i < 15; i++) fit.stats[i].fisher_residual = 0;     /* draws no longer show it: only the run could
-                                                                           tell */
+    for (int i = 10; i < 15; i++) fit.stats[i].fisher_residual = 0;     /* only the run could tell */
     fit.n_warnings = 1;
     CHECK(gpumc_write_store(&fit, path, NULL, NULL) == GPUMC_OK && gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK
           && merged.n_warnings == 1 && strstr(merged.warnings->text, "1 of 1 merged stores"), "a tail is lost");
