@@ -1649,8 +1649,8 @@ static void check_climb_steps(void)
 
 static double flat_density(const double *x, double *g, void *data) { (void)x, (void)g, (void)data; return 0; }
 
-/* The climb evaluates at two points one standard deviation from the mean, on opposite sides, at random which
-   first. */
+/* The climb evaluates at two points on opposite sides of the mean: one standard deviation away in every coordinate,
+   with random signs. */
 static void check_climb_sides(void)
 {
     const gpumc_param params[] = { { .name = "x", .size = CLIMB_STEPS } };

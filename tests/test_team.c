@@ -252,7 +252,8 @@ static size_t check_sampler(int spring)
     return n_divergent;
 }
 
-/* Vectors longer than a piece of them, which no team's size need divide: each member keeps its elements. */
+/* Vectors longer than one piece of gpumc__add_directions, with a team of any size: every member must keep the
+   elements that GPUMC_EACH gives it. */
 enum { WIDE = 2500 };
 static double wide[4][WIDE];                  /* scales, a direction, p, v */
 static double wide_eigenvalue = 5;
