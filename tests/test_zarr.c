@@ -190,7 +190,7 @@ static double small_draws[2 * 4 * 3] = { 0.5, 1, 2, 1.5, 3, 4, 2.5, 5, 6, 99, 99
                                          0.25, 7, 8, 1.25, 9, 10, 2.25, 11, 12, 99, 99, 99 };
 static gpumc_draw_stats small_stats[2 * 4];
 
-/* Two chains of three draws, with room for four. */
+/* Two chains of three draws, in room for four. */
 static gpumc_fit small_fit(void)
 {
     static gpumc_block blocks[] = { { "mu", NULL, 0, 0, 1, 0, GPUMC_GENERATED },
@@ -798,7 +798,7 @@ static void check_merge_refusals(void)
     write_bytes(file, text, n);
     free(text);
 
-    /* an index damaged in every way does no harm; what is accepted has the draws it says */
+    /* an index damaged at random does no harm: the merge is refused, or has 1 to 3 draws */
     snprintf(file, sizeof file, "%s/gpumc.json", two);
     text = read_bytes(file, &n);
     uint64_t random = 1;
@@ -1178,7 +1178,7 @@ static int line_in_child(size_t die_at)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Killed at any system call, the run goes on from its checkpoint to the store that it would have written. */
+/* Killed at any call, the run goes on from its checkpoint to the store that it would have written. */
 static void check_killed_streams(void)
 {
     gpumc_error error = { GPUMC_OK, "" };
@@ -1603,7 +1603,7 @@ static void check_metric_faults(const gpumc_model *model, gpumc_sample_options o
         m.rank = 3;                     /* with two dimensions: arrays are not read beyond those */
         m.vectors = bad;
         refuses_metric(model, o, m, "rank");
-        m = *good;                      /* blocks that were asked for but not estimated are no fault */
+        m = *good;                      /* blocks that were asked for and not estimated are no fault */
         m.kind = GPUMC_METRIC_BLOCKS;
         m.block_size = 2;
         m.rank = 1;
