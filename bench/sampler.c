@@ -815,12 +815,12 @@ static int bench_tails(size_t n_seeds)
 
 /* ---- overhead ------------------------------------------------------------------------------------ */
 
-/* Nanoseconds of a call of the density alone, least of several timings. */
-static double density_time(const struct rows *d, const double *x)
+/* Nanoseconds of a call of the density alone, least of n timings. */
+static double density_time(const struct rows *d, const double *x, int n_timings)
 {
     const size_t n = d->n_groups + 3, repeats = 1 + 20000000 / (n * 10);
     double *g = (double *)malloc(n * sizeof *g), least = HUGE_VAL, sink = 0;
-    for (int k = 0; g && k < 7; k++) {
+    for (int k = 0; g && k < n_timings; k++) {
         const double begin = bench_seconds();
         for (size_t r = 0; r < repeats; r++) {
             memset(g, 0, n * sizeof *g);
@@ -875,11 +875,11 @@ static chain chain_new(const gpumc_model *model)
     return c;
 }
 
-/* Nanoseconds of a draw, least of 7 runs, and its gradients. */
-static double draw_time(chain *c, size_t n_draws, double *gradients)
+/* Nanoseconds of a draw, least of n runs, and its gradients. */
+static double draw_time(chain *c, size_t n_draws, int n_timings, double *gradients)
 {
     double least = HUGE_VAL;
-    for (int repeat = 0; repeat < 7; repeat++) {
+    for (int repeat = 0; repeat < n_timings; repeat++) {
         const double begin = bench_seconds();
         *gradients = (double)chain_draws(c, n_draws, 0) / (double)n_draws;
         least = fmin(least, 1e9 * (bench_seconds() - begin) / (double)n_draws);
@@ -888,10 +888,10 @@ static double draw_time(chain *c, size_t n_draws, double *gradients)
 }
 
 /* A path four times as long tells what a step costs and what a draw; of trees there is only the mean. */
-static int bench_overhead(void)
+static int bench_overhead(int n_timings)
 {
     const size_t dims[] = { 10, 100, 1000 };
-    printf("one chain, groups of 10 rows; nanoseconds of processor time, least of 7 runs\n");
+    printf("one chain, groups of 10 rows; nanoseconds of processor time, least of %d runs\n", n_timings);
     printf("%10s %12s %10s %10s %10s %14s\n", "parameters", "leapfrog", "density", "overhead", "and a draw",
            "gradients/draw");
     for (int k = 0; k < 3; k++) {
@@ -904,14 +904,14 @@ static int bench_overhead(void)
         const gpumc_model model = { .name = "groups", .params = params, .n_params = 4,
                                     .log_density = log_density, .data = &d };
         chain c = chain_new(&model);
-        draw = draw_time(&c, n_draws, &gradients);
+        draw = draw_time(&c, n_draws, n_timings, &gradients);
         leapfrog = draw / gradients;
         if (c.nuts->sampler != GPUMC_SAMPLER_NUTS) {
             gpumc_nuts_set_path(c.nuts, c.nuts->sampler, 4 * c.nuts->length, c.nuts->window);
-            leapfrog = (draw_time(&c, n_draws / 4, &more) - draw) / (more - gradients);
+            leapfrog = (draw_time(&c, n_draws / 4, n_timings, &more) - draw) / (more - gradients);
             own = draw - gradients * leapfrog;
         }
-        density = density_time(&d, c.work);               /* at the natural values of the last point */
+        density = density_time(&d, c.work, n_timings);    /* at the natural values of the last point */
         printf("%10.0f %12.0f %10.0f %10.0f %10.0f %14.1f\n", (double)dims[k], leapfrog, density,
                leapfrog - density, own, gradients);
         groups_free(&d);
@@ -1055,7 +1055,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "groups") == 0) return bench_groups(seeds ? (size_t)seeds : 10, models, forms);
     if (strcmp(what, "correlated") == 0) return bench_correlated(seeds ? (size_t)seeds : 10, forms);
     if (strcmp(what, "series") == 0) return bench_series(seeds ? (size_t)seeds : 10);
-    if (strcmp(what, "overhead") == 0) return bench_overhead();
+    if (strcmp(what, "overhead") == 0) return bench_overhead(seeds ? seeds : 7);
     if (strcmp(what, "summaries") == 0) return bench_summaries();
     if (strcmp(what, "tails") == 0) return bench_tails(seeds ? (size_t)seeds : 40);
     if (strcmp(what, "compare") == 0) return bench_samplers(seeds ? (size_t)seeds : 3, models);

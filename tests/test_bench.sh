@@ -19,5 +19,5 @@ check 'glm' runs 1 glm 1 small
 check 'kernels' runs 8 kernels
 check 'output' runs 1 output folder="$scratch" repeats=1
 check 'sampler targets' runs 8 sampler targets seeds=1
-check 'sampler overhead' runs 3 sampler overhead
+check 'sampler overhead' runs 3 sampler overhead seeds=1
 finish

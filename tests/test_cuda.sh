@@ -60,10 +60,10 @@ device() {
     echo "$1, sm_$2: $(kernels "$report") kernels, at most $(registers "$report") registers"
 }
 
-# Oldest (with the host's code) and newest architecture (gpumc_cuda.cu there in single precision) through the
-# compiler; no source asks which one it is, so that the assembler alone does for those between. Leaf functions
-# keep everything in registers: there local memory is an error too. The team takes the compiler longest: for the
-# newest with make long.
+# Oldest (with the host's code) and newest architecture through the compiler; no source asks which one it is, so
+# that the assembler alone does for those between. Leaf functions keep everything in registers: there local memory
+# is an error too. With make long also what takes the compiler longest: the team for the newest, and gpumc_cuda.cu
+# in single precision.
 ends=$(printf '%s\n' "$oldest" "$newest" | sort -u)
 between=$(printf '%s\n' $archs | grep -vxF "$ends")
 [ -n "${LONG:-}" ] || between=$(echo "$between" | awk '{ family = int($1 / 10) } !seen[family]++')
@@ -76,7 +76,7 @@ output=-cubin
 [ "$newest" = "$oldest" ] || device assemble gpumc_cuda "$newest"
 device compile team "$oldest"
 [ -z "${LONG:-}" ] || [ "$newest" = "$oldest" ] || device compile team "$newest"
-device compile gpumc_cuda "$newest" $rows -DGPUMC_REAL=float
+[ -z "${LONG:-}" ] || device compile gpumc_cuda "$newest" $rows -DGPUMC_REAL=float
 check_fails 'a source asks for the architecture' grep __CUDA_ARCH__ ../gpumc.h ../gpumc_cuda.cu leaf.cu
 for arch in $between; do
     device assemble leaf "$arch" -warn-lmem-usage
