@@ -21639,13 +21639,13 @@ static void gpumc__finish_fit(gpumc__run *r)
 }
 
 /* ======================================================================================= >>doubts
-   What a run that has ended is warned of. Draws tell only of what they have met: where they are doubted, and
-   beyond them, the density is asked. Read first: gpumc__look_back at the end. */
+   Post-run checks (the look back) and their warnings. Draws show only what chains have visited: where they
+   are doubted, and beyond them, the density is evaluated. Read first: gpumc__look_back at the end. */
 
 static const double *gpumc__draw_at(const gpumc_fit *f, size_t chain, size_t draw)
 { return f->draws + (chain * f->draw_capacity + draw) * f->n_columns; }
 
-/* The last warning, once warned of, goes before all others: it may be why there are others. */
+/* Moves the warning appended last to the front of the list: it may be the cause of the others. */
 static gpumc_status gpumc__say_first(gpumc_fit *f, gpumc_status warned)
 {
     if (warned != GPUMC_OK) return warned;
@@ -21655,7 +21655,7 @@ static gpumc_status gpumc__say_first(gpumc_fit *f, gpumc_status warned)
     return GPUMC_OK;
 }
 
-/* Whether the log density of the logarithm of a positive value rises on average over draws below `from`. */
+/* Whether the density of log x_i, x_i > 0, falls towards 0, by its mean slope at draws below `from`. */
 static int gpumc__falls_to_0(const gpumc__run *r, size_t i, double from)
 {
     const gpumc_fit *f = r->fit;
@@ -21670,8 +21670,8 @@ static int gpumc__falls_to_0(const gpumc__run *r, size_t i, double from)
     return slope.mean > 0.01 + 3 * sqrt(gpumc__tally_variance(&slope) / slope.n);
 }
 
-/* What is wrong with a value that nothing holds; NULL: nothing. Of every chain the last draw, natural values
-   and behind them derivatives, is in its work. Where trust is broken anyway, little is enough. */
+/* Why value i seems improper, held by neither prior nor data; NULL: it does not. doubted: other warnings
+   stand, so that little evidence is enough, and each chain's work has its last draw, then the derivatives. */
 static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, size_t i, int doubted)
 {
     const gpumc_fit *f = r->fit;
@@ -21684,24 +21684,24 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
         const double *x = r->chains[c].work;
         is_free &= x[n + i] == 0;
         gone |= doubted && fabs(x[i]) > 1e9 && !(s.r_hat < 1.01 && s.ess_bulk > 400);
-        /* some -1 where the posterior is proper; of positive values by their logarithms */
+        /* the mean is -1 where the posterior is proper; positive values by their logarithms */
         rises &= p->param->kind != GPUMC_POSITIVE ? (x[i] - s.q50) * x[n + i] > 1e3
             : s.q50 > 0 && log(x[i] / s.q50) * (1 + x[i] * x[n + i]) > 1e3;
     }
     const int falls = doubted && positive && s.q95 > 1e9 * s.q5 && s.q50 > 1e3 * s.q5
                       && !gpumc__falls_to_0(r, i, s.q50);
-    is_free &= !unit;                                     /* bounds hold a probability, but for its 0 */
+    is_free &= !unit;                                     /* bounds make it proper, unless it goes to 0 */
     rises &= !unit;
     return is_free ? "the log density does not depend on it where the chains are"
         : gone ? "it has gone beyond 1e9 (check the sign of the log density, and units)"
         : rises ? "the log density rises away from its median where the chains end (check its sign)"
         : falls ? "its draws span nine orders of magnitude or more, towards zero"
         : positive && !unit && s.q95 > 1e6 * s.q50
-                && s.q95 / s.q50 * (s.q95 / s.q50) > s.q50 / s.q5         /* not for want of a lower end */
+                && s.q95 / s.q50 * (s.q95 / s.q50) > s.q50 / s.q5     /* not if the lower tail is far longer */
             ? "its upper tail does not seem to end" : NULL;
 }
 
-/* Puts the elements of one location whose one scale is value i to that location; returns how many. */
+/* Sets the elements with one location and value i as their only scale to that location; returns how many. */
 static size_t gpumc__elements_to_location(const gpumc_layout *l, size_t i, double *x)
 {
     size_t n = 0;
@@ -21714,12 +21714,12 @@ static size_t gpumc__elements_to_location(const gpumc_layout *l, size_t i, doubl
     return n;
 }
 
-#define GPUMC__PLATEAU 30.0                 /* as far below the draws as this it counts */
-/* Whether the mass has no end where value i of a draw goes on, or a scale towards 0 with its elements, which
-   have some -1/2 each of a draw's log density: of a bounded value the log density of its logarithm does not
-   fall, of another that of itself by no more than log |x|; or, if that is no number so far out, as of a
-   logarithm whose exponential overflows, not at all nearer. What has fallen on the way there has: beyond, it
-   may be rounding alone, of differences of large terms. lp: of the draw; x, g: room. */
+#define GPUMC__PLATEAU 30.0                 /* log densities so far below a draw's are negligible */
+/* Whether the mass is infinite as value i of a draw grows or shrinks, or as a scale goes to 0 with its
+   elements at their location (in draws they add about -1/2 each to the log density): the log density of a
+   bounded value's logarithm does not fall, that of a real value by no more than log |x| or, if it is NaN so
+   far out (exp overflows), not at all nearer. Nor is it negligible at a nearer point: beyond a fall,
+   differences of large terms may be rounding alone. lp: of the draw; x, g: room. */
 static int gpumc__is_endless(const gpumc__run *r, const gpumc__placed *p, size_t i, double lp,
                              const double *draw, double *x, double *g)
 {
@@ -21748,7 +21748,7 @@ static int gpumc__is_endless(const gpumc__run *r, const gpumc__placed *p, size_t
     return 0;
 }
 
-/* A value of the first few, of all blocks in turn, that is endless at a draw of the first or last chain. */
+/* The first endless value at a draw of the first or last chain; a few are tried, of all blocks in turn. */
 static size_t gpumc__endless(const gpumc__run *r)
 {
     const gpumc_layout *l = r->layout;
@@ -21770,7 +21770,7 @@ static size_t gpumc__endless(const gpumc__run *r)
     return GPUMC__NONE;
 }
 
-/* It may be for want of a prior that something is wrong, or all that is; that is said before all else. */
+/* A missing prior may be the cause of all other warnings, so this one is put first. */
 static gpumc_status gpumc__warn_of_improper(gpumc__run *r, int finished)
 {
     const gpumc_layout *l = r->layout;
@@ -21784,7 +21784,7 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r, int finished)
         double *x = r->chains[c].work, *g = x + l->n_natural, *others = g + l->n_natural;
         gpumc__to_natural(l, gpumc_nuts_draw(r->machines[c]), x, x);
         gpumc__density(l, 0, x, g);
-        for (size_t k = 0; k < 5 && f->draws && f->n_draws > 4; k++) {       /* kinks have zeros, too */
+        for (size_t k = 0; k < 5 && f->draws && f->n_draws > 4; k++) {       /* a kink may give 0 */
             gpumc__density(l, 0, gpumc__draw_at(f, c, k * f->n_draws / 5), others);
             for (size_t i = 0; i < l->n_natural; i++) g[i] = g[i] == 0 && others[i] != 0 ? DBL_MIN : g[i];
         }
@@ -21803,10 +21803,10 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r, int finished)
 }
 
 /* ---- where the density jumps ----------------------------------------------------------------------
-   Where trust is broken, ways between draws are halved, towards where values and slopes agree least, down to
-   nothing: the difference that is left is a jump, of which gradients know nothing. Behind a high step there
-   are few draws: ways lead from the least value of a column to the greatest. An infinite step diverges, and
-   is spoken of where that is. */
+   Where draws are doubted, segments between draws are bisected down to 2^-36, each time towards the half in
+   which values and slopes agree least: a difference that remains is a jump, which no gradient shows. Beyond a
+   high step there are few draws, so segments run from the least value of a column to the greatest. At an
+   infinite step draws diverge, and the warning of divergences covers it. */
 enum { GPUMC__WAYS = 12, GPUMC__HALVINGS = 36, GPUMC__MOVED_ALONE = 256 };
 typedef struct gpumc__way {
     gpumc__run *run;
@@ -21825,8 +21825,8 @@ static gpumc__post gpumc__way_at(const gpumc__way *w, double t)
     return post;
 }
 
-/* From the draw where a column is least to that where it is greatest; with no column left, from one chain to
-   the next. Returns 0 where there is no way. */
+/* Segment k, from the draw where a column is least to the one where it is greatest; with no column left, from
+   one chain to the next. Returns 0 if an end has no free coordinates. */
 static int gpumc__way_along(const gpumc__way *w, size_t k, size_t n_ways)
 {
     const gpumc_fit *f = w->run->fit;
@@ -21847,7 +21847,7 @@ static int gpumc__way_along(const gpumc__way *w, size_t k, size_t n_ways)
     return 1;
 }
 
-/* Halves a way; returns the jump, 0 where there is none, and its ends. */
+/* Bisects a segment; returns the jump, 0 where there is none, and in a and b its ends. */
 static double gpumc__way_jump(const gpumc__way *w, gpumc__post *a, gpumc__post *b)
 {
     *a = gpumc__way_at(w, 0);
@@ -21863,7 +21863,7 @@ static double gpumc__way_jump(const gpumc__way *w, gpumc__post *a, gpumc__post *
     return gpumc__is_finite(jump) && fabs(jump) > 0.1 + 10 * smooth ? jump : 0;
 }
 
-/* The natural value whose passing from one end to the other makes most of the jump, by itself, and where. */
+/* The natural value that makes most of the jump when it alone moves from a to b; at: its value at a. */
 static size_t gpumc__way_cause(const gpumc__way *w, double a, double b, double jump, double *at)
 {
     const gpumc_layout *l = w->run->layout;
@@ -21912,7 +21912,7 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
 }
 
 /* ---- the same density again ---------------------------------------------------------------------- */
-/* The coordinates q of a draw; returns whether its values tell them but roughly, as next to a bound. */
+/* Free coordinates q of a draw; returns whether rounding of its values moves them, as next to a bound. */
 static int gpumc__is_rounded(gpumc__run *r, const double *draw, double *q)
 {
     const gpumc_layout *l = r->layout;
@@ -21923,7 +21923,7 @@ static int gpumc__is_rounded(gpumc__run *r, const double *draw, double *q)
     for (size_t i = 0; i < l->n_free; i++) if (fabs(nearly[i] - q[i]) > 1e-6 * (1 + fabs(q[i]))) return 1;
     return 0;
 }
-/* Whether the density itself is known no better, as of small differences of large values. */
+/* Whether such rounding moves the log density itself, as where large terms cancel. */
 static int gpumc__is_coarse(gpumc__run *r, const double *draw)
 {
     const size_t n = r->layout->n_natural;
@@ -21933,7 +21933,7 @@ static int gpumc__is_coarse(gpumc__run *r, const double *draw)
     return !(fabs(gpumc__density(r->layout, 0, x, g) - gpumc__density(r->layout, 0, draw, g)) < 1e-6);
 }
 
-/* Draws' log densities by this thread alone, but for what rounding of the draws may do to them. */
+/* Evaluates draws again, by this thread alone; rounding of the stored values is allowed for. */
 static gpumc_status gpumc__warn_of_change(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
@@ -21961,7 +21961,7 @@ static gpumc_status gpumc__warn_of_change(gpumc__run *r)
         changed, (double)(n * f->n_chains), most));
 }
 
-/* The check of the start again, where the draws are: a start may lie where a wrong gradient is nearly 0. */
+/* Repeats the start's gradient check at draws: a start may lie where a wrong gradient is nearly 0. */
 static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
 {
     enum { LOOKED_AT = 4 };
@@ -21988,20 +21988,20 @@ static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
 }
 
 /* ---- what no draw has reached -------------------------------------------------------------------- */
-/* Samplers warn of what they have met. So at the end the density is asked for beyond the draws, on lines
-   through draws: along single coordinates, and from the centre outwards. The share of a line that lies where
-   no draw is, averaged over draws, is the mass there: of good draws next to nothing, as few points tell. */
+/* Samplers warn only of what they have visited. So at the end the density is evaluated beyond the draws, on
+   lines through draws: along single coordinates, and outwards from the centre. The share of a line's mass
+   where no draw is, averaged over draws, estimates the mass there: next to none if draws are good. */
 enum { GPUMC__RAYS = 4, GPUMC__LINE_DRAWS = 16 };
 typedef struct gpumc__lines {
     gpumc__run *run;
     size_t n, which[GPUMC__LINES];                         /* free coordinates */
     gpumc__extent extents[GPUMC__LINES];                   /* in a column of each */
-    double *q, *point, *work, lp;                          /* the draw of the line; scratch */
+    double *q, *point, *work, lp;                          /* q, lp: the draw on the line; scratch */
     int beyond;                                            /* whether the point is where no draw is */
     int slow;                                              /* lines whose density falls slowly */
 } gpumc__lines;
 
-/* The draws' range of a column, one of block p, and a quarter of it on both sides. */
+/* The draws' range in a column of block p, widened by a quarter on both sides (positive: down to half). */
 static gpumc__extent gpumc__extent_of(const gpumc_fit *f, size_t column, const gpumc__placed *p)
 {
     const gpumc_series s = gpumc_fit_series(f, column);
@@ -22013,7 +22013,7 @@ static gpumc__extent gpumc__extent_of(const gpumc_fit *f, size_t column, const g
     GPUMC__RETURN(gpumc__extent, column, p->param->kind == GPUMC_POSITIVE ? least / 2 : least - quarter,
                   most + quarter);
 }
-/* Whether a point, by its natural values, is beyond the reach of any. */
+/* Whether a point (natural values) is outside at least one of n extents. */
 static int gpumc__is_beyond(const gpumc__extent *of, size_t n, const double *x)
 {
     for (size_t k = 0; k < n; k++)
@@ -22038,7 +22038,7 @@ static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
         }
 }
 
-/* Log density of line k less its draw's: u sds of a coordinate on, or on a ray e^u times as far out. */
+/* Log density of line k less its draw's: u sd along a coordinate, or e^u times as far out on a ray. */
 static double gpumc__line_at(gpumc__lines *all, size_t k, double u)
 {
     const gpumc_metric *m = &all->run->adapt->shared;
@@ -22052,15 +22052,15 @@ static double gpumc__line_at(gpumc__lines *all, size_t k, double u)
     return gpumc__is_finite(lp) ? lp - all->lp + (ray ? u * (double)m->dim : 0) : -GPUMC_INF;
 }
 
-/* Whether the log density falls by less from 4 sd to 6 than before: a tail that HMC enters too seldom. */
+/* Whether the log density falls less from 4 sd to 6 than from 2 to 4: a tail that HMC enters too seldom. */
 static int gpumc__line_slows(gpumc__lines *all, size_t k, int side, double at)
 {
     const double start = gpumc__line_at(all, k, 2 * side - at), on = gpumc__line_at(all, k, 4 * side - at);
     return on - gpumc__line_at(all, k, 6 * side - at) < 0.9 * (start - on);
 }
 
-/* The share of line k, through another draw each turn, that is where no draw is: points, 1.5 times (e^0.4) as
-   far as the last, until two in a row show next to nothing, against the normal of three about the draw. */
+/* The share of the mass on line k, at another draw each turn, where no draw is: of points each 1.5 times
+   (e^0.4) as far out as the last, until two show next to none, against a normal through three at the draw. */
 static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
 {
     const gpumc_fit *f = all->run->fit;
@@ -22100,22 +22100,22 @@ static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
 }
 
 /* ---- images of the draws --------------------------------------------------------------------------
-   Where a model does not tell a sign, a direction or a label, chains see one of the modes and agree. Maps of
-   natural values that keep volumes show the others: the mean over draws of p(image) / p(draw) is the mass of
-   the image in units of that of the draws, if no draw is there. */
+   Where a model does not identify a sign, a direction or a label, chains may all be in one mode and agree.
+   Volume-preserving maps of natural values find the others: the mean of p(image) / p(draw) over draws is the
+   mass of the image relative to that of the draws, if no draw is there. */
 enum { GPUMC__IMAGES = 96, GPUMC__EXCHANGED = 8, GPUMC__WATCHED = 64 };
 typedef enum gpumc__image_map {
-    GPUMC__TURN, GPUMC__TURN_BLOCKS,       /* another sign, or the same distance from the other bound */
-    GPUMC__SWAP, GPUMC__SWAP_ALL,          /* of an element and the next; of slices, in all blocks that have
-                                              so many (second) along some dimension: columns, too */
+    GPUMC__TURN, GPUMC__TURN_BLOCKS,       /* change of sign, or reflection between bounds */
+    GPUMC__SWAP, GPUMC__SWAP_ALL,          /* an element and the next; slices, in all blocks with as many
+                                              (second) along some dimension, rows or columns */
     GPUMC__SWAP_BLOCKS
 } gpumc__image_map;
 typedef struct gpumc__image { gpumc__image_map map; size_t first, second, element; } gpumc__image;
 typedef struct gpumc__mirror {
     const gpumc__run *run;
     size_t n;
-    gpumc__extent extents[GPUMC__WATCHED];                 /* what tells whether a point is where draws are */
-    double *x, *g, lp[GPUMC__LINE_DRAWS + 1];              /* of the draws of all turns, NaN: not asked yet */
+    gpumc__extent extents[GPUMC__WATCHED];                 /* of columns that show whether draws are there */
+    double *x, *g, lp[GPUMC__LINE_DRAWS + 1];              /* of the draws of all turns; NaN: not evaluated */
 } gpumc__mirror;
 
 static int gpumc__can_turn(const gpumc__placed *p)
@@ -22132,8 +22132,8 @@ static void gpumc__turn(const gpumc__placed *p, double *x)
     *x = (q->kind == GPUMC_INTERVAL ? q->lower + q->upper : q->kind == GPUMC_UNIT ? 1 : 0) - *x;
 }
 static void gpumc__exchange(double *a, double *b) { const double t = *a; *a = *b; *b = t; }
-/* Exchanges slices i and i + 1 along every dimension of n (x NULL: none is). Returns the distance between
-   slices along the first such dimension; 0: there is none. */
+/* Exchanges slices i and i + 1 along every dimension of length n (not if x is NULL). Returns the distance
+   between slices along the first such dimension; 0: there is none. */
 static size_t gpumc__swap_slices(const gpumc__placed *p, size_t n, size_t i, double *x)
 {
     const gpumc_param *q = p->param;
@@ -22150,7 +22150,7 @@ static size_t gpumc__swap_slices(const gpumc__placed *p, size_t n, size_t i, dou
     return first;
 }
 
-/* The image of a draw in m->x; returns whether it is where no draw is. */
+/* Maps a draw to its image, in m->x; returns whether no draw is there. */
 static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, const double *draw)
 {
     const gpumc_layout *l = m->run->layout;
@@ -22172,7 +22172,7 @@ static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, co
     return gpumc__is_beyond(m->extents, m->n, x);
 }
 
-/* p(image) / p(draw) at the draw of that turn, 0 where draws are, too. */
+/* p(image) / p(draw) for the draw of that turn; 0 if the image is among the draws or has no density. */
 static double gpumc__image_ratio(gpumc__mirror *m, const gpumc__image *image, size_t turn)
 {
     gpumc_fit *f = m->run->fit;
@@ -22197,7 +22197,7 @@ static size_t gpumc__add_image(gpumc__image *images, size_t n, int condition, gp
     return n + 1;
 }
 
-/* How many blocks may exchange slices of n as this one; 0 where an earlier one stands for all. */
+/* How many blocks have slices to exchange along a dimension of n; 0 if one before p stands for them all. */
 static int gpumc__count_like(const gpumc_layout *l, const gpumc__placed *p, size_t n)
 {
     int count = 0;
@@ -22209,7 +22209,7 @@ static int gpumc__count_like(const gpumc_layout *l, const gpumc__placed *p, size
     return count;
 }
 
-/* The images of a model: of one block, of two, of their elements one by one. */
+/* Lists the images of a model: by one block, by two, by single elements or slices. */
 static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
 {
     const size_t n_blocks = gpumc__smaller(l->n_parts, 8);
@@ -22294,25 +22294,25 @@ static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
 }
 
 /* ---- fresh starts ---------------------------------------------------------------------------------
-   Chains that have all met one mode know of no other. So, for a small part of what the run has cost, ways
-   begin at other points. Most lead to the draws. Where one ends elsewhere, at a normal distribution q with a
-   bound on the evidence, a proof by contradiction follows: if the draws are right, the evidence is at most
-   the ceiling, their mean log density and the entropy of the normal of their covariance, as no law of that
-   covariance has more; so KL(q || posterior) <= ceiling - bound = k, and a share of at least about e^-k of
-   the draws lies where q does. Normals are a mean and the lower triangular K of a precision K K';
-   n/2 log(2 pi e) is left out everywhere. */
+   Chains that are all in one mode show no other. So, for a small part of the run's cost, ascents begin at
+   other points. Most lead to the draws. If one ends elsewhere, at a normal approximation q with a lower bound
+   on the log evidence, an argument by contradiction follows: if the draws are right, the log evidence is at
+   most the ceiling, their mean log density plus the entropy of the normal with their covariance, which no
+   distribution with that covariance exceeds; so KL(q || posterior) <= ceiling - bound = k, and a share of at
+   least about e^-k of the draws must lie where q does. A normal is its mean and the lower triangular K of its
+   precision K K'; n/2 log(2 pi e) is left out everywhere. */
 enum { GPUMC__FRESH_STARTS = 40, GPUMC__FRESH_DIM = 64, GPUMC__FRESH_DRAWS = 1000, GPUMC__FRESH_POINTS = 32,
-       GPUMC__FRESH_TRIES = 5, GPUMC__FRESH_LEAST = 50, /* gradients for another start */
-       GPUMC__FRESH_WAYS = 8, GPUMC__FRESH_WAY = 400 }; /* ways at a time, what one of several may take */
+       GPUMC__FRESH_TRIES = 5, GPUMC__FRESH_LEAST = 50, /* gradients that another start needs */
+       GPUMC__FRESH_WAYS = 8, GPUMC__FRESH_WAY = 400 }; /* ascents at a time, gradients for each of several */
 typedef struct gpumc__fresh {
     gpumc__run *run;
     size_t n, n_draws;
     double *draws, *mean, *sd, *K;           /* some draws, free coordinates; the normal of their moments */
-    double ceiling;                          /* all this is common to the ways */
-    uint64_t most;                           /* gradients of a way, from which q is taken as it is */
+    double ceiling;                          /* down to here common to all ascents */
+    uint64_t most;                           /* gradients after which q is no longer refined */
     int number;                              /* of the start */
-    double *q_K, inside, way, mass;          /* of q; inside: the share of draws there, way: the last step */
-    gpumc__climb climb;                      /* of q; its layout is as at the start, and all centred */
+    double *q_K, inside, way, mass;          /* of q; inside: share of draws in it; way: last Newton step */
+    gpumc__climb climb;                      /* to q, in a layout as at the start of the run, all centred */
 } gpumc__fresh;
 
 /* Some draws in free coordinates. Returns their mean log density. */
@@ -22332,7 +22332,7 @@ static double gpumc__fresh_draws(gpumc__fresh *s)
     return level / (double)s->n_draws;
 }
 
-/* The normal of the draws' moments, and the ceiling: infinity where they show no volume. */
+/* The normal with the draws' moments. Returns the ceiling, infinity where their covariance is singular. */
 static double gpumc__fresh_ceiling(gpumc__fresh *s)
 {
     const gpumc_fit *f = s->run->fit;
@@ -22352,11 +22352,11 @@ static double gpumc__fresh_ceiling(gpumc__fresh *s)
         s->K[i * n + i] = 1;
         gpumc__cholesky_solve(S, n, s->K + i * n);
     }
-    const double lost = (double)(n * n) / (4 * ess);             /* by the volume of few draws, on average */
+    const double lost = (double)(n * n) / (4 * ess);             /* mean bias of a log volume of few draws */
     return gpumc__cholesky(s->K, n) ? ceiling + lost : GPUMC_INF;
 }
 
-/* Whether a point is among all but one in a thousand of a normal. */
+/* Whether a point is inside the ellipsoid that holds all of a normal but about one in a thousand. */
 static int gpumc__fresh_is_in(const gpumc__fresh *s, const double *mean, const double *K, const double *point)
 {
     const size_t n = s->n;
@@ -22378,7 +22378,7 @@ static void gpumc__fresh_count(gpumc__fresh *s)
         s->inside += gpumc__fresh_is_in(s, s->climb.mean, s->q_K, s->draws + k * s->n) / (double)s->n_draws;
 }
 
-/* Starts as chains do, and in turn about the draws, by up to 10 of their standard deviations. */
+/* Starts as chains do or, every other time, within 10 sd of the draws' mean. Returns 0 if none is usable. */
 static int gpumc__fresh_start(gpumc__fresh *s)
 {
     gpumc__climb *c = &s->climb;
@@ -22397,8 +22397,8 @@ static int gpumc__fresh_start(gpumc__fresh *s)
     return 0;
 }
 
-/* Whether steps by the draws' covariance, Newton's if the posterior is their normal, lead from the start into
-   their midst: most do, and soon. Else first is where they end. */
+/* Whether steps of covariance times gradient, Newton's if the posterior is the draws' normal, lead from the
+   start into its bulk: most do, and soon. Otherwise first is where they end. */
 static int gpumc__fresh_returns(gpumc__fresh *s)
 {
     enum { STEPS = 8, CUTS = 5 };
@@ -22422,8 +22422,8 @@ static int gpumc__fresh_returns(gpumc__fresh *s)
     return 0;
 }
 
-/* A Newton step of q's mean, of 1 sd at most, and its precision, by differences of gradients. Returns how far
-   the step was to be; infinity: the density has no such precision there. */
+/* q's precision, from differences of gradients, and a Newton step of its mean, of 1 sd at most. Returns the
+   length of the full step; infinity: the precision is not positive definite. */
 static double gpumc__fresh_bend(gpumc__fresh *s)
 {
     gpumc__climb *c = &s->climb;
@@ -22454,8 +22454,8 @@ static double gpumc__fresh_bend(gpumc__fresh *s)
     return way;
 }
 
-/* The bound by q: the log of the mean of p / q over points in pairs (Burda et al. 2016), of q a little wider,
-   less two standard errors. */
+/* The bound from q, a little widened: the log of the mean of p / q over antithetic pairs of points (Burda et
+   al. 2016), less two standard errors. */
 static double gpumc__fresh_bound(gpumc__fresh *s)
 {
     gpumc__climb *c = &s->climb;
@@ -22476,8 +22476,8 @@ static double gpumc__fresh_bound(gpumc__fresh *s)
     return bound + most + gpumc__log(t.mean) - 2 * sqrt(gpumc__tally_variance(&t) / t.n) / t.mean;
 }
 
-/* The log of what the mass where a climb from first ends is to that of the draws, at least; roughly where it
-   is below `least` by the climb's own bound; -infinity: it ends at the draws, or its law has no precision. */
+/* Log of the mass where a climb from first ends over that of the draws, at least; below `least` only the
+   climb's rough bound; -infinity: it ends at the draws, or q has no precision. */
 static double gpumc__fresh_mass(gpumc__fresh *s, double least)
 {
     gpumc__climb *c = &s->climb;
@@ -22496,7 +22496,7 @@ static double gpumc__fresh_mass(gpumc__fresh *s, double least)
     return gpumc__fresh_bound(s) - s->ceiling;
 }
 
-/* The value that is farthest off where q is, in standard deviations of the draws. */
+/* The value in which q's mean is farthest from the draws', in their sd; leaves natural values in work. */
 static size_t gpumc__fresh_farthest(const gpumc__fresh *s)
 {
     const gpumc_fit *f = s->run->fit;
@@ -22511,8 +22511,8 @@ static size_t gpumc__fresh_farthest(const gpumc__fresh *s)
     return farthest;
 }
 
-/* What so many ways need. Returns the memory; NULL: there is none. The ceiling is infinite where draws show
-   no volume. */
+/* Sets up so many ascents. Returns their memory; NULL: there is none. The ceiling is infinite where the
+   draws' covariance is singular. */
 static void *gpumc__fresh_open(gpumc__fresh *ways, size_t n_ways, gpumc__run *r)
 {
     const size_t n = r->fit->n_free, common = (GPUMC__FRESH_DRAWS + n + 2) * n;
@@ -22565,7 +22565,7 @@ static void gpumc__fresh_go(size_t way, int member GPUMC__UNUSED, void *ways)
                                                                 : -GPUMC_INF;
 }
 
-/* Not where init says where to begin. */
+/* Searches for other modes by fresh starts, unless every block has an init. */
 static gpumc_status gpumc__look_elsewhere(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
@@ -22597,7 +22597,7 @@ static gpumc_status gpumc__look_elsewhere(gpumc__run *r)
     return status;
 }
 
-/* The share of draws beyond what paths had reached where there was mass that they had not seen. */
+/* The share of the draws, made by NUTS, in the region whose mass HMC or MAMS had missed (r->unseen). */
 static double gpumc__share_seen(const gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;
@@ -22609,7 +22609,7 @@ static double gpumc__share_seen(const gpumc__run *r)
     return n / (double)(f->n_chains * f->n_draws);
 }
 
-/* Where one draw shows a share, the mean is taken over others: by chance it may have been a rare one. */
+/* Where the line of one draw shows mass, the mean over other draws decides: that one may be a rare one. */
 static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
@@ -22665,7 +22665,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
 }
 
 /* ---- where chains were left ---------------------------------------------------------------------- */
-/* A few more draws by NUTS, whose step size follows them; returns whether they lie about the centre as the
+/* A few more draws by NUTS, whose step size adapts to them; returns whether they lie about the centre as the
    fit's do. level: their mean log density. sums: of coordinates, in sds of the metric about its mean, and of
    their squares; added to. */
 enum { GPUMC__A_FEW = 20, GPUMC__STANDSTILLS = 3 };
@@ -22701,8 +22701,8 @@ static int gpumc__few_more(gpumc__run *r, gpumc_nuts *s, uint64_t until, double 
     return is_here;
 }
 
-/* Proofs about the places that chains have left: until how many gradients, and whether next to none of the
-   mass is where NUTS last came to a standstill, around the means and variances that moments hold. */
+/* Proofs about the places where restarted chains were: the gradients up to which they may go on, and whether
+   next to no mass is where NUTS last came to rest, about the means and variances that moments hold. */
 typedef struct gpumc__proofs { uint64_t until; int is_empty; } gpumc__proofs;
 static int gpumc__is_in_empty(const gpumc_adapt *a, const double *q)
 {
@@ -22715,9 +22715,9 @@ static int gpumc__is_in_empty(const gpumc_adapt *a, const double *q)
     return square < (double)a->dim + 4 * sqrt(2 * (double)a->dim) + 4;
 }
 
-/* Whether NUTS comes to the draws from where a chain was left. In a second mode it comes to a standstill, and
-   mass bounds the log mass there from above, by the mean log density and the entropy of a normal, in no
-   coordinate narrower than the metric's, as draws that hardly moved show no width. Else it is infinite. */
+/* Whether NUTS leads from where a restarted chain was to the draws; in another mode it comes to rest. mass then
+   bounds the log mass of that mode from above, by the mean log density and the entropy of a normal, in no
+   coordinate narrower than the metric's, as draws that hardly moved show no width; else it is infinite. */
 static int gpumc__leads(gpumc__run *r, size_t restart, const gpumc__proofs *proofs, double *mass)
 {
     const gpumc_fit *f = r->fit;
@@ -22752,7 +22752,7 @@ static int gpumc__leads(gpumc__run *r, size_t restart, const gpumc__proofs *proo
     return leads;
 }
 
-/* Whether next to none of the mass is where a chain was left, by a climb that comes to a mode there. ceiling:
+/* Whether next to no mass is where a chain was before its restart, by a climb that finds a mode there. ceiling:
    of the draws, see fresh starts; -infinity where it is not known. */
 static int gpumc__is_next_to_nothing(gpumc__run *r, size_t restart, double *ceiling)
 {
@@ -22775,9 +22775,9 @@ static int gpumc__is_next_to_nothing(gpumc__run *r, size_t restart, double *ceil
     return is_nothing;
 }
 
-/* A mere note where the place left has next to none of the mass, as is known by a climb, by draws made there
-   now or, if it is by far or half of the chains agree on the best, by those of warm-up; or where it leads to
-   the draws. Once one is not proven, there is a warning, and no more gradients are spent on others. */
+/* Only a note where NUTS leads from the place left to the draws, or it has next to no mass: by a climb, by new
+   draws there, or by the chain's own, if half of the chains were healthy or the margin is four times as large.
+   Once a place is not proven to be such, there is a warning, and no gradients are spent on further ones. */
 static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, gpumc__proofs *proofs)
 {
     gpumc_fit *f = r->fit;
@@ -22801,8 +22801,8 @@ static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, gpumc_
 }
 
 /* ---- the warnings of a run ------------------------------------------------------------------------ */
-/* Whether a draw lies in a tail: along the coordinate in which its gradient is most off the normal's the log
-   density rises to the centre by less and less a step. Over a shoulder or out of a lump it does not. */
+/* Whether a draw is in a tail: along the coordinate whose gradient is farthest from the fitted normal's, each
+   step to the centre raises the log density by less. Over a shoulder or out of another mode it does not. */
 static int gpumc__in_tail(gpumc__run *r, const double *draw)
 {
     const int n_steps = 16;
@@ -22831,8 +22831,8 @@ static int gpumc__in_tail(gpumc__run *r, const double *draw)
     return at > lp + 2;
 }
 
-/* The fit's warnings. HMC strays into lumps, and for a short time each into tails: of a dozen stays the first
-   draw is looked at. */
+/* The warnings of the draws. HMC on the spring strays into separate modes, and for short stays into tails: no
+   warning of strays if the first draws of a dozen stays are all in tails. */
 static gpumc_status gpumc__judge_draws(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
@@ -22855,7 +22855,7 @@ static gpumc_status gpumc__judge_draws(gpumc__run *r)
     return gpumc__collect_warnings(f, 1);
 }
 
-/* Whether something is said that a density which is no smooth function may be behind. */
+/* Whether there is a warning, not a note, that a density which is not smooth may have caused. */
 static int gpumc__is_doubted(const gpumc_fit *f)
 {
     const uint32_t doubts = 1u << GPUMC_W_DIVERGENT | 1u << GPUMC_W_TREEDEPTH | 1u << GPUMC_W_RHAT
@@ -22905,8 +22905,8 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
     return status == GPUMC_OK && doubted && f->stats ? gpumc__warn_of_change(r) : status;
 }
 
-/* Fills the fit. Returns 0 where memory ran out for summaries or warnings: draws are worth more. Only a run
-   that has finished looks about by the density, a stop that comes too late or not: it is to be repeatable. */
+/* Fills in the fit. Returns 0 where memory ran out for summaries or warnings: the draws are kept. Only after
+   a finished run, a stop that came too late or not, is the density searched: the result is repeatable. */
 static int gpumc__look_back(gpumc__run *r, int finished)
 {
     gpumc_fit *f = r->fit;
@@ -22921,9 +22921,9 @@ static int gpumc__look_back(gpumc__run *r, int finished)
 }
 
 /* ======================================================================================= >>sample
-   gpumc_sample and gpumc_resume: the phases of a run, done again where doubts call for it. Read first:
-   gpumc__run_phases. */
-/* The level, and the log mass of where a chain was in 20 draws from this on; -infinity where it was held. */
+   gpumc_sample and gpumc_resume: the phases of a run, repeated where the post-run checks call for it. Read
+   first: gpumc__run_phases. */
+/* Log mass of where a chain was in 20 draws from `first` on, -infinity where it was held; sets its level. */
 static double gpumc__mass_from(gpumc__run *r, size_t chain, size_t first)
 {
     gpumc_fit *f = r->fit;
@@ -22944,8 +22944,8 @@ static double gpumc__mass_from(gpumc__run *r, size_t chain, size_t first)
     return gpumc__adapt_mass(a, draws, n, a->levels[chain]);
 }
 
-/* Whether draws began where next to none of the mass is that the last ones have found: warm-up ended too
-   early. Then returns the log of its share, else 0; levels and masses are those of the last draws. */
+/* Whether warm-up ended too early: next to none of the mass that the last draws have found is where the first
+   ones were made. Returns the log of its share, else 0; levels and masses are those of the last draws. */
 static double gpumc__fell_short(gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;
@@ -22954,7 +22954,7 @@ static double gpumc__fell_short(gpumc__run *r)
     const int doubted = gpumc__has_warning(f, GPUMC_W_RHAT) || gpumc__has_warning(f, GPUMC_W_ESS);
     if (!doubted || r->anew < 0 || f->n_draws < 100 || o->num_warmup < 1 || o->on_draw || o->initial_metric
         || o->keep_stuck_chains) return 0;
-    for (size_t k = 0; k < 2 * r->n_chains; k++) {           /* a look at what is kept spares gradients */
+    for (size_t k = 0; k < 2 * r->n_chains; k++) {           /* stored log densities may spare gradients */
         double mean = 0;
         for (size_t i = 0; i < 20; i++)
             mean += f->stats[k / 2 * f->draw_capacity + (k % 2 ? f->n_draws - 20 : 0) + i].lp / 20;
@@ -22969,7 +22969,7 @@ static double gpumc__fell_short(gpumc__run *r)
     return least - most < gpumc__no_mass(f->n_free) ? least - most : 0;
 }
 
-/* Chains begin at the last of their draws; those that lag, at late ones of the best. */
+/* Restarts chains from their last draws, and those that lag from late draws of the best chain. */
 static void gpumc__start_anew(gpumc__run *r)
 {
     gpumc_adapt *a = r->adapt;
@@ -22996,7 +22996,7 @@ static void gpumc__start_anew(gpumc__run *r)
     }
 }
 
-/* Draws that are to be made anew are as many as were asked for. */
+/* Undoes gpumc__sample_on: draws that are made anew are as many as the options ask for. */
 static void gpumc__draw_fewer(gpumc__run *r)
 {
     r->options->thin >>= r->doubled;
@@ -23004,8 +23004,8 @@ static void gpumc__draw_fewer(gpumc__run *r)
     r->doubled = 0;
 }
 
-/* Warm-up is done again from where the draws have come to, and so are they: what was learned in next to no
-   mass is no metric for the rest. Returns 0 when stopped before the end. */
+/* Repeats warm-up from where the draws ended, then the draws: a metric learned where there is next to no mass
+   does not suit the rest. Returns 0 when stopped before the end. */
 static int gpumc__sample_anew(gpumc__run *r, double share)
 {
     gpumc_fit *f = r->fit;
@@ -23024,10 +23024,10 @@ static int gpumc__sample_anew(gpumc__run *r, double share)
     return gpumc__advance(r, r->n_iterations[0]);
 }
 
-/* The warning that has trees draw again what paths drew, or NULL: paths that were chosen, not asked for. Held
-   or diverging chains miss or overrate a narrow region that trees enter and leave; very slow ones do better
-   by trees, unless they are so far apart that they are in different modes. Trees themselves draw again, in
-   shorter steps, where few of their draws diverge, fewer the second time. What a callback has seen stands. */
+/* Name of the warning that calls for NUTS to draw again, or NULL, as where the options name a sampler. Held
+   or diverging chains miss or overrate a narrow region that NUTS enters and leaves; very slow ones do better
+   by NUTS, unless they are so far apart that they are in different modes. NUTS itself draws again, in shorter
+   steps, where few draws diverged, fewer the second time. Draws that a callback has seen stand. */
 static const char *gpumc__calls_for_trees(const gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;
@@ -23048,7 +23048,7 @@ static const char *gpumc__calls_for_trees(const gpumc__run *r)
     return held ? gpumc__warning_names[held->code] : NULL;
 }
 
-/* Trees draw all of it again, from where paths have come to. Returns 0 when stopped before the end. */
+/* NUTS draws all again, from where chains are; finding NULL: resumes this. Returns 0 when stopped before. */
 static int gpumc__sample_again(gpumc__run *r, const char *finding)
 {
     gpumc_adapt *a = r->adapt;
@@ -23070,7 +23070,7 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
     return gpumc__advance(r, r->n_iterations[0]);
 }
 
-/* Whether draws fall short by no more than four times as many mend, and these are not dear. */
+/* Whether draws fall short by so little that up to four times as many would do, at a moderate cost. */
 static int gpumc__calls_for_more(const gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;
@@ -23088,7 +23088,7 @@ static int gpumc__calls_for_more(const gpumc__run *r)
     return falls_short;
 }
 
-/* As many draws again; of all every second is kept. Returns 0 when stopped before the end. */
+/* Makes as many draws again and keeps every second one of all. Returns 0 when stopped before the end. */
 static int gpumc__sample_on(gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;
@@ -23131,7 +23131,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
                                r->machines[c]->step_size > 1 ? "flat" : "broken");
     if (finished && r->warmup && !r->again) {
         gpumc__phase(r, 0);
-        if (r->options->stream) (void)gpumc__save(r);        /* no draws on the disk without one */
+        if (r->options->stream) (void)gpumc__save(r);        /* before the stream has draws on disk */
     }
     if (finished) finished = r->again ? gpumc__sample_again(r, NULL) : gpumc__advance(r, r->n_iterations[0]);
     if (gpumc__load_flag(&r->unstreamed))
@@ -23146,7 +23146,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
         const double share = gpumc__fell_short(r);
         const char *finding = gpumc__calls_for_trees(r);
         if (!(share < 0) && !finding && !gpumc__calls_for_more(r)) break;
-        if (gpumc__stops(r) && !p->path) break;      /* all draws are made; nobody could go on with others */
+        if (gpumc__stops(r) && !p->path) break;      /* all draws are made; more could not be resumed */
         finished = share < 0 ? gpumc__sample_anew(r, share)
             : finding ? gpumc__sample_again(r, finding) : gpumc__sample_on(r);
     }
@@ -23162,7 +23162,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
                        whole ? "" : "; memory ran out for warnings");
 }
 
-/* The same in teams, with the threads that chains leave idle given to the model, if it wants them. */
+/* Runs the phases in teams; threads that chains leave idle go to the density, if the model can share it. */
 static gpumc_status gpumc__run_in_teams(gpumc__run *r, gpumc_error *error)
 {
     const gpumc_model *m = r->model;
@@ -23182,7 +23182,7 @@ static gpumc_status gpumc__run_in_teams(gpumc__run *r, gpumc_error *error)
     return status;
 }
 
-/* From so many coordinates on, adaptation and summaries are worth more threads than there are chains. */
+/* From so many free coordinates on, adaptation and summaries use more threads than there are chains. */
 enum { GPUMC__CROWD_DIM = 1000 };
 
 /* Allocates what a checked model needs, then runs. */
@@ -23228,11 +23228,11 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     return status;
 }
 
-/* Starts a run, or goes on with the one that the file holds. */
+/* Starts a run, or resumes the one that the file holds. */
 static gpumc_status gpumc__sample(const gpumc_model *model, const gpumc_sample_options *options, int resume,
                                   const char *file, gpumc_fit *fit)
 {
-    gpumc_sample_options given;              /* a copy first: they may be those in the fit */
+    gpumc_sample_options given;              /* copied first: options may be those in the fit */
     gpumc_error error = { GPUMC_OK, "" };
     gpumc__checkpoint checkpoint;
     size_t bytes = 0;
