@@ -2,15 +2,15 @@
 //
 //     nvcc -O3 -arch=native -c gpumc_cuda.cu -DGPUMC_ROWS='"my_rows.h"'      (-arch=sm_90 and so on for another GPU)
 //     cc -O2 -DGPUMC_CUDA -c main.c && nvcc main.o gpumc_cuda.o        (or link with -lm -pthread -lcudart -lstdc++)
-//
-// my_rows.h holds the program's GPUMC_ROW and GPUMC_CELLS functions, the very text that cc compiles for the CPU;
-// several files go into one that includes them. The program itself does not change: gpumc.h finds the table below.
-//
-// Every sum has an order of its own: threads add up their shares, trees add the threads, blocks leave their sums in
-// places of their own. No atomics, so that results repeat bit for bit and do not depend on how many points are
-// evaluated in one call. A job says what a thread does. Only the functions of the first part (memory, copies,
-// launches) and the description at the end know the GPU; compiled by a C++ compiler with -DGPUMC_CUDA_ON_HOST the
-// same jobs run on the CPU, which is how they are tested where there is no GPU.
+// my_rows.h holds the program's GPUMC_ROW and GPUMC_CELLS functions, exactly the text that cc compiles for the CPU;
+// if they are in several files, it includes these. The program itself does not change: gpumc.h finds the table at the
+// end of this file.
+// Every sum has a fixed order: threads add up their shares, a tree adds the threads' sums, and each block stores its
+// sum at a place of its own. There are no atomics, so that results repeat bit for bit and do not depend on how many
+// points are evaluated in one call. A job is an object that says what a thread does. Only the functions of the first
+// part (memory, copies, launches) and the description of the device at the end are specific to the GPU; compiled by a
+// C++ compiler with -DGPUMC_CUDA_ON_HOST the same jobs run on the CPU, which is how they are tested where there is no
+// GPU.
 //
 // -DGPUMC_REAL=float does the arithmetic of a row, linear predictors included, in single precision. Sums over rows
 // are always double.
@@ -36,7 +36,7 @@
 
 namespace {
 
-// Two values in one access, sixteen bytes in one copy.
+// Types for vector accesses: two values in one access (pair_of), sixteen bytes in one copy (line_of).
 template <class T> struct alignas(2 * sizeof(T)) pair_of { T of[2]; };
 typedef pair_of<double> pair;
 template <class T> struct alignas(16) line_of { T of[16 / sizeof(T)]; };
@@ -54,11 +54,11 @@ gpumc_status fail(gpumc_error *error, gpumc_status status, const char *format, .
 }
 
 // ---- memory, copies, launches: all that differs between GPU and CPU ---------------------------------------
-// A job of teams is run once for every point, or pass of points: `blocks` blocks of BLOCK threads, in which Job::team
-// threads make a team. Each thread adds up its share; the team's sum is what store() gets, for the first n_own sums
-// the last word; the others are added up over the block. A job of tiles goes through its phases block by
-// block, tile by tile, and through rounds in which threads hand over what they have added up, with a barrier
-// behind each.
+// A job of teams is run for every point, or every pass of points, by `blocks` blocks of BLOCK threads; Job::team
+// threads form a team. Each thread adds up its share(); store() gets the sums over the team, the first n_own of which
+// are final; the others are added up over the block and go to store_block(). In a job of tiles each block goes
+// through the phases of one tile after another, then through rounds in which its threads combine what they have
+// summed, with a barrier after every phase and round.
 enum { BLOCK = 128, WARP = 32, MOST_GRID = 65535 };
 
 struct place { int thread; std::size_t block, pass, chunk; };
@@ -70,7 +70,7 @@ struct tile_grid { int threads; std::size_t passes, blocks, chunks, n_tiles, byt
 gpumc_status driver(cudaError_t code, const char *what, gpumc_error *error)
 {
     if (code == cudaSuccess) return GPUMC_OK;
-    cudaGetLastError();         // forgets it: the next call starts afresh
+    cudaGetLastError();         // clears the error, which later calls would report again
     return fail(error, code == cudaErrorMemoryAllocation ? GPUMC_ERROR_MEMORY : GPUMC_ERROR_DEVICE,
                 "GPU: %s: %s", what, cudaGetErrorString(code));
 }
@@ -78,7 +78,7 @@ gpumc_status driver(cudaError_t code, const char *what, gpumc_error *error)
 gpumc_status device_allocate(void **memory, std::size_t bytes, gpumc_error *error)
 { return driver(cudaMalloc(memory, bytes), "cudaMalloc", error); }
 void device_free(void *memory) { cudaFree(memory); }
-// Memory of the host that the GPU reads and writes where it is.
+// Pinned host memory, which the GPU reads and writes in place.
 gpumc_status shared_allocate(void **memory, std::size_t bytes, gpumc_error *error)
 { return driver(cudaMallocHost(memory, bytes), "cudaMallocHost", error); }
 void shared_free(void *memory) { cudaFreeHost(memory); }
@@ -145,8 +145,8 @@ template <class Job> __global__ void run_tiles(Job job, std::size_t n_tiles)
     }
 }
 
-// One stream of work. What a call of so many points launches is recorded the first time and repeated as a whole;
-// it is done when wait() returns.
+// A stream. The launches of a call with a given number of points are recorded as a graph the first time and repeated
+// as a whole from then on; they are complete when wait() returns.
 class queue {
 public:
     queue() : stream(NULL), done(NULL), device(0) {}
@@ -156,7 +156,7 @@ public:
         if (done) cudaEventDestroy(done);
         if (stream) cudaStreamDestroy(stream);
     }
-    // After the last upload, which may not be there yet.
+    // To be called after the last upload, for the end of which it waits.
     gpumc_status open(gpumc_error *error)
     {
         gpumc_status status = driver(cudaStreamSynchronize(0), "upload", error);
@@ -166,7 +166,7 @@ public:
         if (status != GPUMC_OK) return status;
         return driver(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "cudaEventCreate", error);
     }
-    // Threads have a device each, which need not be the stream's.
+    // The current device is a property of the calling thread and need not be the stream's.
     template <class Launch> gpumc_status start(std::size_t n_points, Launch launch, gpumc_error *error)
     {
         int before = device;
@@ -177,7 +177,8 @@ public:
         return status;
     }
     gpumc_status wait(gpumc_error *error) { return driver(cudaStreamSynchronize(stream), "kernel", error); }
-    // What comes next waits for what the other has been given so far; both belong to one recording then.
+    // What is launched here from now on waits for all that the other has been given so far; while one of them is
+    // being recorded, both become parts of one graph.
     gpumc_status follow(queue &other, gpumc_error *error)
     {
         const gpumc_status status = driver(cudaEventRecord(other.done, other.stream), "cudaEventRecord", error);
@@ -222,7 +223,7 @@ private:
     {
         if (recorded.size() >= MOST_RECORDED && !recorded.count(n_points)) forget();
         cudaGraphExec_t &graph = recorded[n_points];
-        cudaGetLastError();                                  // what others have left unread
+        cudaGetLastError();                                  // clears errors that others have left unread
         return graph || record(&graph, launch, error) == GPUMC_OK
             ? driver(cudaGraphLaunch(graph, stream), "cudaGraphLaunch", error) : launch();
     }
@@ -247,7 +248,7 @@ private:
     }
 };
 
-// Shared memory that a block of this GPU may have, and how many blocks with it run at once.
+// The most shared memory that a block may have on this GPU.
 std::size_t most_shared_bytes()
 {
     int device = 0, bytes = 0;
@@ -256,7 +257,8 @@ std::size_t most_shared_bytes()
         return 0;
     return (std::size_t)bytes;
 }
-// The limit belongs to the kernel, not to the object that launches it: all set the same.
+// How many blocks of so many threads and bytes of shared memory run at once. The limit of shared memory belongs to
+// the kernel, not to the object that launches it: all set the same one.
 template <class Job> gpumc_status blocks_at_once(int threads, std::size_t bytes, std::size_t *n, gpumc_error *error)
 {
     int device = 0, processors = 0, each = 0;
@@ -291,7 +293,7 @@ gpumc_status to_device(void *to, const void *from, std::size_t bytes, gpumc_erro
 }
 template <class T> void fetch(line_of<T> *to, const line_of<T> *from) { *to = *from; }
 
-// The GPU's loops, in the same order.
+// The GPU's threads as loops on the CPU, with sums in the same order.
 class queue {
 public:
     gpumc_status open(gpumc_error *) { return GPUMC_OK; }
@@ -394,10 +396,10 @@ template <class T> using device_array = array<T, device_allocate, device_free>;
 typedef array<double, shared_allocate, shared_free> shared_array;
 
 // ---- what has been uploaded once and is evaluated many times ----------------------------------------------
-// The result of a point is its value, then its derivatives: `head` of sums over everything, `between` that are
-// sums of their own, and the rest sums over everything again.
+// The result of a point is its value, then its derivatives: first `head` totals, which are sums over all rows; then
+// n_between sums over the rows of one group or level each; the rest are totals again.
 
-// Sums partial[point][n_totals][n_partials] and hands the whole result to the host, who sees what is written here.
+// Sums partial[point][n_totals][n_partials] and writes the whole result to out, in memory that the host reads.
 struct deliver_job {
     enum { team = BLOCK, n_own = 0, n_sums = 1 };
     const double *partial, *between;        // between: [point][n_between]
@@ -426,7 +428,7 @@ class gpu_hot : public gpumc_hot {
 public:
     std::size_t max_points, head, n_between;
     device_array<double> points, between, partial;
-    const double *source;               // points that launch() reads: these, or of what this is a member of
+    const double *source;               // points that launch() reads: ours, or a gpu_joint's during its call
     queue work;
     gpu_hot() : gpumc_hot(), max_points(0), head(0), n_between(0), source(NULL), n_partials_each(0)
     {
@@ -496,7 +498,7 @@ private:
     }
 };
 
-// Hands over the results of several.
+// Delivers the results of several gpu_hot in one launch: the blocks of all deliver_jobs, one after the other.
 struct deliver_all_job {
     enum { team = BLOCK, n_own = 0, n_sums = 1 };
     struct part { unsigned member, block; };
@@ -509,7 +511,8 @@ struct deliver_all_job {
     { members[parts[block].member].store_block(point, parts[block].block, sum); }
 };
 
-// One point of several: they run side by side, and share the launches before and after.
+// Evaluates several gpu_hot, one point each: they run side by side, and share the launches that copy the points
+// before and deliver the results after.
 class gpu_joint : public gpumc__joint {
 public:
     gpu_joint() : gpumc__joint()
@@ -556,7 +559,7 @@ private:
     shared_array given, results;
     queue work;
     static void discard(gpumc__joint *joint) { delete static_cast<gpu_joint *>(joint); }
-    // What a failed start has launched must be done before members are used again.
+    // What a failed start has launched must have ended before the members are used again.
     static gpumc_status launched(gpumc__joint *joint, gpumc_error *error)
     {
         gpu_joint *const h = static_cast<gpu_joint *>(joint);
@@ -590,7 +593,7 @@ private:
 };
 
 // ---- rows: sorted by group, cut into segments -------------------------------------------------------------
-// A row of weight 0 is left out, whatever its value is.
+// A row of weight 0 is left out, even if its value is NaN or infinite.
 BOTH double weighed(double weight, double value) { return weight > 0 ? weight * value : 0; }
 
 struct segment { std::size_t begin, length, group; };
@@ -602,7 +605,8 @@ template <class Column> struct rows_view {
     std::size_t n_rows, n_groups, n_segments;
 };
 
-// Where sums of segments go, and blocks' sums: value, then shared parameters.
+// Where sums go: those of a segment, by the group parameters, and those of a block, value and then by the shared
+// parameters.
 template <int N_GROUP, int N_SUMS> struct rows_sums {
     double *own, *partial;              // [point][group parameter][segment], [point][sum][block]
     std::size_t n_segments, n_blocks;
@@ -617,7 +621,8 @@ template <int N_GROUP, int N_SUMS> struct rows_sums {
     }
 };
 
-// The parameters of a group's rows. A point has n_group times n_groups values, then n_shared.
+// The parameters that the rows of a group take. A point holds n_group times n_groups values, parameter after
+// parameter, then n_shared.
 template <class Leaf>
 BOTH void take(const double *points, std::size_t point, std::size_t group, std::size_t n_groups, gpumc_real *p)
 {
@@ -658,14 +663,14 @@ template <class Leaf, class Column, int Team> struct segment_job {
     { to.store_block(point, block, sum); }
 };
 
-// Rows in two stages: the members of a team share the nodes of one row, and the first makes its value and
-// derivatives of their sums. A row is a segment of its own.
+// Rows in two stages: the threads of a team share the nodes of one row, and the first computes the row's value and
+// derivatives from the sums over nodes. Each row is a segment of its own.
 template <class Leaf, class Column> struct cell_job {
     enum { team = 16, n_group = Leaf::n_group, n_shared = Leaf::n_shared, n_columns = Leaf::n_columns,
            n_nodes = Leaf::n_nodes, n_p = n_group + n_shared, n_own = n_group, n_sums = 1 + n_p };
     rows_view<Column> v;
     const double *nodes;                // column after column
-    std::size_t n;                      // of each
+    std::size_t n;                      // values of each
     const double *points;
     rows_sums<n_group, n_sums> to;
     BOTH void gather(std::size_t point, std::size_t t, gpumc_real *p, gpumc_real *x) const
@@ -686,7 +691,8 @@ template <class Leaf, class Column> struct cell_job {
             for (int k = 1; k < n_sums; k++) sum[k] += (double)g[k - 1];
         }
     }
-    // From here on sums are in the order of rows, and a row's stand with the first of its team.
+    // Replaces the sums over nodes by those of the row, in the order of segment_job; they are in the first thread of
+    // its team, all others have 0.
     BOTH void store(std::size_t point, std::size_t block, int thread, double *sum) const
     {
         const std::size_t t = team_of(block, thread, team);
@@ -706,7 +712,7 @@ template <class Leaf, class Column> struct cell_job {
     { to.store_block(point, block, sum); }
 };
 
-// The segments of each group, for the derivatives of group parameters.
+// Sums over the segments of each group: the derivatives by its group parameters.
 template <int Team, int N_GROUP> struct group_job {
     enum { team = Team, n_own = N_GROUP, n_sums = N_GROUP + 1 };
     const double *own;                  // of segments
@@ -814,7 +820,8 @@ template <class Leaf, class Column> struct hot_sums : gpu_hot {
     std::size_t n_blocks;
     virtual gpumc_status run_rows(std::size_t n_points, gpumc_error *error) = 0;
 
-    // The rows of twin, if there is one, or of d in segments of at most longest; room for what teams make of them.
+    // Takes over the rows of twin, if there is one, or uploads those of d in segments of at most `longest` rows;
+    // allocates what teams write.
     gpumc_status take(const gpumc_rows_data &d, const hot_sums *twin, int n_node_columns, std::size_t longest,
                       std::size_t team, std::size_t points_at_once, gpumc_error *error)
     {
@@ -855,14 +862,14 @@ template <class Leaf, class Column> struct hot_sums : gpu_hot {
 
 template <class Leaf, class Column> struct hot_rows : hot_sums<Leaf, Column> {
     std::size_t members;
-    // Short enough for all threads of a GPU to have one, and long enough for a team.
+    // The length of segments: short enough that all threads of a GPU have work, long enough for a team.
     static std::size_t longest(std::size_t n_rows)
     {
         const std::size_t share = (n_rows / 2048 + WARP - 1) / WARP * WARP;
         return share < 128 ? 128 : share > 1024 ? 1024 : share;
     }
-    // A large team would be idle for the most part where segments are short, which counts where teams are so many
-    // that they take turns.
+    // Where segments are short most threads of a large team would be idle, which matters if there are more teams than
+    // run at once.
     static std::size_t team_for(std::size_t n_rows, std::size_t n_groups)
     {
         const std::size_t each = n_rows / (n_groups ? n_groups : 1), threads = 1 << 16;
@@ -903,9 +910,9 @@ template <class Leaf, class Column> struct hot_cells : hot_sums<Leaf, Column> {
 };
 
 // ---- linear predictors ------------------------------------------------------------------------------------
-// A block takes a tile of rows into shared memory and stays with it: predictors of up to POINTS points, density
-// and residual of every row, products of columns and residuals. So X is read once. A matrix too wide for that is
-// cut into chunks of columns; predictors and products are two passes over it then.
+// A block loads a tile of rows into shared memory and does everything with it there: linear predictors of up to
+// POINTS points, density and residual of every row, products of columns with residuals. So X is read once. A matrix
+// too wide for that is cut into chunks of columns; predictors and products are then two passes over it.
 
 struct normal_family {
     enum { n_aux = 1 };
@@ -938,15 +945,15 @@ struct student_t_family {
     { return gpumc_student_t_lpdf(y, a[1], eta, a[0], NULL, &da[1], r, &da[0]); }
 };
 
-// Of the passes over a wide matrix, which know none.
+// For the passes over a wide matrix, which evaluate no density.
 struct no_family {
     enum { n_aux = 0 };
     static BOTH gpumc_real density(gpumc_real, gpumc_real, const gpumc_real *, gpumc_real *, gpumc_real *)
     { return 0; }
 };
 
-enum { POINTS = 8, STRIDE = POINTS + 2, MOST_THREADS = 256, CHUNK = 62 };   // STRIDE: no two rows in a bank
-enum { PART = 1 << 16 };                               // numbers of X that are uploaded at once, or a few more
+enum { POINTS = 8, STRIDE = POINTS + 2, MOST_THREADS = 256, CHUNK = 62 };   // STRIDE: against bank conflicts
+enum { PART = 1 << 16 };                               // values of X in one upload, or a few more
 
 inline std::size_t passes(std::size_t n_points) { return (n_points + POINTS - 1) / POINTS; }
 BOTH int points_of(std::size_t pass, std::size_t n_points)
@@ -955,8 +962,8 @@ BOTH int points_of(std::size_t pass, std::size_t n_points)
     return left < POINTS ? (int)left : (int)POINTS;
 }
 
-// Rows of a tile: a power of two, 1 << row_bits. For predictors a thread has two rows, half a tile apart, and a slice
-// of the columns; for products two columns, lanes apart, and every splits-th two rows.
+// A tile has 1 << row_bits rows. For predictors a thread takes two rows, half a tile apart, and one slice of the
+// columns; for products two columns, `lanes` apart, and every splits()-th pair of rows.
 struct tile_shape {
     int threads, row_bits, lanes;
     std::size_t chunk, n_chunks, n_tiles, n_blocks, bytes;
@@ -975,7 +982,8 @@ template <class Column> struct glm_view {
 
 enum glm_output { RESIDUAL, VALUE, BY_AUX };
 
-// Value, residual and derivatives by sigma or phi and nu of one row, of which eta has the columns' share.
+// Log density of one row, its residual (the derivative by the linear predictor) and its derivatives by sigma or phi
+// and nu. eta arrives with the contribution of the columns; intercept, offset and factors are added here.
 template <class Family, class Column>
 BOTH void glm_row(const glm_view<Column> &v, const double *p, std::size_t row, gpumc_real eta, double *out)
 {
@@ -995,7 +1003,7 @@ enum glm_step { WHOLE, PREDICT, PRODUCTS };     // of a narrow matrix; the two p
 template <class Family, class Column, int Step> struct glm_tiles_job {
     enum { n_aux = Family::n_aux, n_outputs = BY_AUX + n_aux, n_phases = Step == WHOLE ? 3 : 2,
            n_rounds = Step == WHOLE ? 3 : Step == PRODUCTS ? 2 : 0, ones = Step == WHOLE };
-    struct state { double column[2][POINTS], row[1 + n_aux]; };     // sums by column; of value and the like
+    struct state { double column[2][POINTS], row[1 + n_aux]; };     // sums for two columns; of value and by aux
     glm_view<Column> v;
     tile_shape s;
     const double *points;
@@ -1003,8 +1011,8 @@ template <class Family, class Column, int Step> struct glm_tiles_job {
     double *partial;                    // [point][total][block]
     std::size_t n_points, max_points, n_totals;
 
-    // What shared memory holds: slopes by column and point; outputs (of predictors: slices) by row and point; X, of
-    // which columns stand sixteen bytes apart, so that no two meet in a bank; two ones.
+    // Shared memory holds: slopes by column and point; outputs (in predict: one set a slice) by row and point; X,
+    // column by column, with sixteen bytes between columns against bank conflicts; two ones.
     enum { per_line = 16 / sizeof(Column) };
     BOTH double *outputs(double *memory) const { return memory + s.chunk * POINTS; }
     BOTH static std::size_t n_output_sets(int slices) { return slices > n_outputs ? slices : n_outputs; }
@@ -1070,7 +1078,7 @@ template <class Family, class Column, int Step> struct glm_tiles_job {
             if (Step == WHOLE) add_rows(at, mine, memory);
         }
     }
-    // fma by name: the same bits whatever N is.
+    // Calls fma explicitly, so that the bits are the same whatever N is.
     template <int N> BOTH void predict(const place &at, double *memory) const
     {
         const int half = s.rows() / 2, row = at.thread & (half - 1), slice = at.thread >> (s.row_bits - 1);
@@ -1155,7 +1163,7 @@ template <class Family, class Column, int Step> struct glm_tiles_job {
                 }
         }
     }
-    // Value and derivatives by sigma or phi and nu: a thread has one point and some rows.
+    // Sums of value and derivatives by sigma or phi and nu: a thread takes one point and some of the rows.
     BOTH void add_rows(const place &at, state &mine, double *memory) const
     {
         const int k = at.thread % POINTS;
@@ -1164,7 +1172,8 @@ template <class Family, class Column, int Step> struct glm_tiles_job {
             for (int j = 0; j < 1 + n_aux; j++) mine.row[j] += output(memory, VALUE + j, row)[k];
     }
 
-    // What threads have added up meets in shared memory: first columns, second columns, then rows.
+    // Threads leave what they have summed in shared memory: in round 0 for their first columns, in 1 for their
+    // second, in 2 over rows; finish adds it up.
     BOTH void keep(int round, const place &at, const state &mine, double *memory) const
     {
         if (round == 0)
@@ -1202,7 +1211,8 @@ template <class Family, class Column, int Step> struct glm_tiles_job {
     { partial[(point(at, k) * n_totals + total) * s.n_blocks + at.block] = sum; }
 };
 
-// Between the two passes over a wide matrix: predictors are added up, rows get their densities.
+// Between the two passes over a wide matrix: adds up the predictors of its chunks and evaluates the densities of
+// rows.
 template <class Family, class Column> struct glm_rows_job {
     enum { team = BLOCK, n_own = 0, n_sums = BY_AUX + Family::n_aux };
     glm_view<Column> v;
@@ -1231,12 +1241,13 @@ template <class Family, class Column> struct glm_rows_job {
     }
 };
 
-// The rows of each level of every factor, for all points of a pass.
+// Sums of residuals over the rows of each level of every factor, which are the derivatives by effects, for all points
+// of a pass.
 template <int Team> struct glm_levels_job {
     enum { team = Team, n_own = Team < BLOCK ? (int)POINTS : 0, n_sums = POINTS + (Team < BLOCK) };
     const double *residuals;            // [pass][row][POINTS]
     const unsigned *order;              // rows by level
-    const std::size_t *begin;           // n_levels + 1 places in them
+    const std::size_t *begin;           // n_levels + 1 places in order
     std::size_t n_rows, n_levels, n_points;
     double *out;
     BOTH void share(std::size_t pass, std::size_t block, int thread, double *sum) const
@@ -1298,8 +1309,9 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
         return status == GPUMC_OK ? allocate(shape.n_blocks, error) : status;
     }
 
-    // Several blocks a processor hide each other's waiting: as many rows as leave room for four of them on an H100.
-    // least_bytes is what the fewest rows may take.
+    // Sets threads, lanes and rows of a tile; returns whether that is possible. Several blocks on a multiprocessor
+    // hide each other's latency: tiles have as many rows as leave room for four blocks on an H100. least_bytes is
+    // what a tile of the fewest rows may take.
     bool fits(std::size_t chunk, std::size_t n_sums, std::size_t least_bytes)
     {
         shape.threads = n_sums <= 128 ? 128 : (int)MOST_THREADS;
@@ -1323,7 +1335,8 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
                         shape.bytes);
         shape.n_chunks = wide ? (n_columns + CHUNK - 1) / CHUNK : 1;
         shape.n_tiles = (n_rows + (std::size_t)shape.rows() - 1) >> shape.row_bits;
-        // Of the two passes over a wide matrix the second decides; both need what blocks_at_once allows them.
+        // Of the two passes over a wide matrix the second sets the number of blocks; both need the limit of shared
+        // memory that blocks_at_once sets.
         status = !wide ? blocks_at_once<whole_job>(shape.threads, shape.bytes, &at_once, error)
                        : blocks_at_once<predict_job>(shape.threads, shape.bytes, &at_once, error);
         if (status == GPUMC_OK && wide)
@@ -1356,7 +1369,7 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
             }
         return status == GPUMC_OK ? x.upload_part(sent, part, error) : status;
     }
-    // Levels are counted through all factors, so that one job serves them all.
+    // Levels are numbered consecutively over all factors, so that one job serves them all.
     gpumc_status upload_levels(const gpumc_glm_data &d, gpumc_error *error)
     {
         std::vector<unsigned> which, by_level;
@@ -1419,13 +1432,13 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
     }
 };
 
-// twin, if there is one, was made of the same data and has them there already.
+// twin, if there is one, was made from the same data and has them on the GPU already.
 template <class Hot, class Data>
 gpumc_hot *make_hot(const Data &d, const gpumc_hot *twin, std::size_t points_at_once, gpumc_error *error)
 {
     std::size_t points = points_at_once < MOST_GRID ? points_at_once : (std::size_t)MOST_GRID;
-    // With a first evaluation, at 0: launches fail here where this was compiled for other GPUs than this one. Turns of
-    // fewer points need less memory.
+    // Ends with a trial evaluation, at 0: if this file was compiled for other GPUs than this one, launches fail here.
+    // When memory is short, half as many points at once are tried.
     for (;; points /= 2) {
         std::unique_ptr<Hot> hot(new Hot);
         gpumc_status status = hot->upload(d, static_cast<const Hot *>(twin), points, error);
@@ -1534,7 +1547,7 @@ gpumc_status device_info(gpumc_device_info *info, gpumc_error *error)
 #endif
 }
 
-// Standard containers may throw when memory ends; C callers get a status.
+// Standard containers may throw when memory runs out; C callers get an error instead.
 template <class Make> auto guarded(Make make, gpumc_error *error) -> decltype(make())
 {
     try {
