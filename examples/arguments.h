@@ -109,14 +109,14 @@ static int run_failed(const char *text)
     return EXIT_FAILURE;
 }
 
-static inline int arguments_exists(const char *path)          /* folders, too, but on Windows */
+static inline int arguments_exists(const char *path)          /* also of folders, except on Windows */
 {
     FILE *file = fopen(path, "r");
     if (file) fclose(file);
     return file != NULL;
 }
 
-/* Whether a path is that of the draws of a chain in CSV, PREFIX_1.csv. */
+/* Whether a path is that of one chain's draws in CSV, such as PREFIX_1.csv. */
 static inline int arguments_is_chain(const char *path, const char *prefix)
 {
     const size_t width = strlen(prefix);
@@ -125,7 +125,8 @@ static inline int arguments_is_chain(const char *path, const char *prefix)
     return digits > 0 && strcmp(path + width + 1 + digits, ".csv") == 0;
 }
 
-/* Whether two arguments, of which one may be a list, name one file, which then would be read and written. */
+/* Whether two arguments, one of which may be a list, name the same file, so that it would be read and written.
+   */
 static inline int arguments_clash(const argument *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -146,8 +147,8 @@ static inline int arguments_clash(const argument *list, size_t n)
     return 0;
 }
 
-/* Whether the files of the results can be there after the run: in folders that are, and no store left unfinished
-   by a program that was killed. */
+/* Whether the result files can be written after the run: their folders exist, and no unfinished store of a
+   killed program is in the way. */
 static inline int arguments_can_write(const run *r)
 {
     const char *const paths[] = { r->output, r->summary, r->csv, r->report, r->options.checkpoint };
@@ -215,11 +216,11 @@ static gpumc_stop_flag run_stop;
 
 static void run_on_signal(int number)
 {
-    signal(number, run_on_signal);               /* where it is taken back at the first */
+    signal(number, run_on_signal);               /* some systems reset the handler when it is called */
     gpumc_stop(&run_stop);
 }
 
-/* Samples; with checkpoint= one command line starts a run and goes on with it after a stop or a crash. */
+/* Samples; with checkpoint= the same command line starts a run and resumes it after a stop or a crash. */
 static inline gpumc_status run_sample(const run *r, const gpumc_model *model, gpumc_fit *fit)
 {
     gpumc_sample_options o = r->options;
@@ -238,14 +239,14 @@ static inline gpumc_status run_sample(const run *r, const gpumc_model *model, gp
         ? gpumc_resume(model, &o, o.checkpoint, fit) : status;
 }
 
-/* The exit status of a run that did not come to its end. */
+/* The exit status of a run that did not finish. */
 static inline int run_ended(const gpumc_fit *fit)
 {
     fprintf(stderr, "%s: %s\n", fit->resumable ? "stopped and saved" : "error", fit->message);
     return fit->resumable ? EXIT_SAVED : EXIT_FAILURE;
 }
 
-/* When the results are out the checkpoint has served. */
+/* Removes the checkpoint, which is not needed once the results are out. */
 static inline void run_forget(const run *r)
 {
     char older[4096];
@@ -257,8 +258,9 @@ static inline void run_forget(const run *r)
 
 /* ---- data ------------------------------------------------------------------------------------------- */
 
-/* What a file of Stan JSON says of N rows that belong to units, whose number it has under the name `count`:
-   columns of N numbers, the first n_whole of them whole. Returns N, or 0 with a text; file is to be freed. */
+/* Reads N rows that belong to units from a file of Stan JSON, which has the number of units under the name
+   `count`: n_columns columns of N numbers, the first n_whole of them integers. Returns N, or 0 with a text; the
+   caller frees file. */
 static inline size_t run_read(const char *path, const char *count, size_t *n_units, const char *const *names,
                               int n_columns, int n_whole, gpumc_data *file, const gpumc_variable **columns,
                               gpumc_error *error)
@@ -282,7 +284,7 @@ static inline size_t run_read(const char *path, const char *count, size_t *n_uni
 
 /* ---- results ---------------------------------------------------------------------------------------- */
 
-/* What a block was drawn from, where the data come from the model itself. */
+/* The true values of a block, where the data are drawn from the model itself. */
 typedef struct run_truth { const char *block; const double *values; size_t n; } run_truth;
 
 /* Whether the 90 % interval of a column holds x. */
@@ -292,7 +294,7 @@ static inline int run_holds(const gpumc_fit *fit, size_t column, double x)
     return s.q5 <= x && x <= s.q95;
 }
 
-/* For a single value whether its interval holds the truth, for several how many do. */
+/* Prints of a single value whether its interval holds the truth, of several how many intervals do. */
 static inline void run_compare(const gpumc_fit *fit, const run_truth *list, size_t n)
 {
     printf("90 %% intervals that hold the truth:");
@@ -338,7 +340,7 @@ static inline int run_totals(const run *r, const gpumc_fit *fit)
 static inline int run_finish(const run *r, const gpumc_fit *fit)
 { return run_write(r, fit) == EXIT_SUCCESS ? run_totals(r, fit) : EXIT_FAILURE; }
 
-/* Files go first: who reads what is printed may be gone, as head is after some lines. */
+/* Writes the files before it prints: the reader of the output may quit early, as head does after some lines. */
 static inline int run_report(const run *r, const gpumc_fit *fit)
 {
     const int written = run_write(r, fit);

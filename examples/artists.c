@@ -53,8 +53,8 @@
 
 enum { FEATURES = 10, ALBUMS = 5 };
 
-/* p: the level, then beta, rho, sigma; x: the score, the features, the score before. Written out, because a
-   loop inside a row would keep the loop over rows from becoming vector code. */
+/* p: the level, then beta, rho, sigma; x: the score, the features, the previous score. The sum is written out,
+   because a loop inside a row would keep the loop over rows from being vectorised. */
 #define EACH_SLOPE(DO) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
 #define ADD_TERM(k) mean += p[k] * x[k];
 #define ADD_SLOPE(k) g[k] = dmean * x[k];
@@ -94,7 +94,7 @@ static int albums_generate(struct albums *d, int noise, uint64_t seed, double *t
     return 1;
 }
 
-/* The numbers of a file: A artists, T = 5 albums, N rows, K = 10 features; artist and album count from 1. */
+/* Reads a file: A artists, T = 5 albums, N rows, K = 10 features; artist and album count from 1. */
 static int albums_read(struct albums *d, const char *path, gpumc_error *error)
 {
     static const char *const names[] = { "artist", "album", "X", "prev", "y" };

@@ -63,7 +63,7 @@ static int matches_generate(struct matches *m, uint64_t seed)
     return 1;
 }
 
-/* The results of a file: P players, N matches, winner and loser count from 1. */
+/* Reads a file: P players, N matches; winner and loser count from 1. */
 static int matches_read(struct matches *m, const char *path, gpumc_error *error)
 {
     static const char *const columns[] = { "winner", "loser" };

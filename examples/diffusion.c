@@ -5,9 +5,9 @@
        mu[1], mu[2], mu[3] ~ normal(0, 0.5), normal(-1, 0.5), normal(0, 0.5),  mu[4], mu[5] ~ normal(0, 3)
        sd[1], sd[2], sd[3] ~ half-normal(0.5),  sd[4], sd[5] ~ half-normal(1)
 
-   alpha is caution, tau the time that is not the decision's, beta the bias; the drifts say how well a subject
-   tells one thing from the other in conditions 1 and 2. Of the trials LAPSES are guesses at any time within 4
-   seconds: people make some, and without them in the model one early response would forbid every larger tau.
+   alpha is caution (the distance of the boundaries), tau the non-decision time, beta the bias; the drifts say how
+   well a subject discriminates in conditions 1 and 2. A share LAPSES of the trials are guesses at any time within
+   4 seconds: people make some, and without them in the model one early response would forbid every larger tau.
    The data are drawn from the model, or come from a file of trials.
 
    Build:  cc -O2 examples/diffusion.c -o diffusion -lm -pthread
@@ -58,7 +58,7 @@ struct trials {
     size_t n_subjects, n[2];                    /* by condition, as are subject and columns */
     size_t *subject[2], *which[VARYING];        /* which: all k, for mu[k] and sd[k] */
     double *columns[2][2];                      /* time, choice */
-    double *theta;                              /* what the data are drawn with, block by block, or NULL */
+    double *theta;                              /* true values, block by block, or NULL */
 };
 
 /* Room for n trials in each condition; returns 0 when out of memory. */
@@ -125,7 +125,7 @@ static int trials_generate(struct trials *t, size_t each, uint64_t seed)
     return 1;
 }
 
-/* Trials of a file: S subjects, N rows with subject and condition (from 1), choice (0 or 1) and rt. */
+/* Reads trials from a file: S subjects, N rows with subject and condition (from 1), choice (0 or 1) and rt. */
 static int trials_read(struct trials *t, const char *path, gpumc_error *error)
 {
     static const char *const columns[] = { "subject", "condition", "choice", "rt" };
@@ -152,7 +152,7 @@ static int trials_read(struct trials *t, const char *path, gpumc_error *error)
     return 0;
 }
 
-/* What is said of mu[k] or sd[k]. */
+/* Prints mean and interval of mu[k] or sd[k], and the truth if it is known. */
 static void report_one(const struct trials *t, const gpumc_fit *fit, const char *block, size_t k,
                        double truth)
 {

@@ -2,7 +2,7 @@
 
    A program that has its own main loop, memory and threads does not want a library with others. gpumc_nuts
    asks for one gradient at a time and owns nothing, so each turn of the loop below does the program's own
-   work and then answers one question. The model is a bioassay (Racine et al. 1986): deaths among five animals
+   work and then evaluates one gradient. The model is a bioassay (Racine et al. 1986): deaths among five animals
    at four doses,
        deaths[i] ~ binomial_logit(5, alpha + beta dose[i]),  alpha ~ normal(0, 2),  beta ~ normal(10, 10)
    and the quantity of interest the dose that kills half of them, -alpha / beta.
@@ -82,7 +82,7 @@ static int guest_init(struct guest *s, gpumc_error *error)
     return s->chain != NULL && s->grad && s->work;
 }
 
-/* Answers one question of the sampler; returns 1 when that completed a draw. */
+/* Evaluates the gradient that the sampler asks for; returns 1 when that completed a draw. */
 static int guest_turn(struct guest *s)
 {
     const double *q = gpumc_nuts_ask(s->chain);

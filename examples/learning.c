@@ -1,7 +1,7 @@
 /* learning.c: how fast do people learn from rewards? A model in which each trial builds on those before.
 
-   Two options pay 1 or 0, the second more often (0.7, the first 0.3). A subject holds a value of each, 0.5 at
-   first, and after a trial moves that of the chosen one towards the reward (Rescorla and Wagner 1972):
+   Two options pay 1 or 0, the second more often (0.7, the first 0.3). A subject keeps a value of each option, 0.5
+   at first, and after a trial moves that of the chosen option towards the reward (Rescorla and Wagner 1972):
        P(second) = 1 / (1 + exp(-b (value[1] - value[0]))),   value[chosen] += a (reward - value[chosen])
        logit a[s] and log b[s] ~ bivariate normal: means mu, scales tau, correlation L L'
        mu[1] ~ normal(0, 1.5),  mu[2] ~ normal(1, 1),  tau ~ half-normal(1),  L ~ LKJ(2)
@@ -38,7 +38,7 @@ static const double pays[2] = { 0.3, 0.7 };
 struct task {
     size_t n_subjects, n_trials, *which[VARYING];          /* which: all k, for mu[k] and tau[k] */
     unsigned char *choice, *reward;                        /* subject by subject */
-    double *theta;                                         /* what they are drawn with: rates, then slopes */
+    double *theta;                                         /* true values: rates, then slopes */
 };
 
 /* ---- one subject ---------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static double choices(const struct task *e, size_t s, double rate, double slope,
                       double *by_slope)
 {
     const double a = gpumc_inv_logit(rate), b = exp(slope);
-    double value[2] = { 0.5, 0.5 }, by_a[2] = { 0, 0 };     /* by_a: of the values */
+    double value[2] = { 0.5, 0.5 }, by_a[2] = { 0, 0 };     /* by_a: derivatives of the values */
     double lp = 0, sum_a = 0, sum_b = 0;
     for (size_t t = s * e->n_trials; t < (s + 1) * e->n_trials; t++) {
         const int c = e->choice[t];
@@ -111,7 +111,7 @@ static double log_density(const double *x, double *grad, void *data)
     return lp;
 }
 
-/* The share of choices of the second option in each quarter of the trials, added by one subject's. */
+/* Adds one subject's part to the share of choices of the second option in each quarter of the trials. */
 static void learnt(const struct task *e, const unsigned char *choice, double *curve)
 {
     for (size_t t = 0; t < e->n_trials; t++) {
@@ -140,7 +140,7 @@ static void generate(const double *x, gpumc_rng *rng, double *out, void *data)
 }
 
 /* ---- the data ------------------------------------------------------------------------------------- */
-/* Subjects drawn from the model, and what they do; returns 0 when out of memory. */
+/* Draws subjects from the model and simulates their choices; returns 0 when out of memory. */
 static int task_run(struct task *e, uint64_t seed)
 {
     const size_t n = e->n_subjects;

@@ -39,7 +39,8 @@ typedef struct problem {
     gpumc_hot *likelihood;
 } problem;
 
-/* Parameters are alpha and beta, which is how the hot loop wants them: one point after the other. */
+/* The parameters, alpha and beta, are in the order of the hot loop, so that points are passed on as they are.
+   */
 static void log_density_batch(size_t n, const double *x, double *grad, double *lp, void *data)
 {
     const problem *q = (const problem *)data;
@@ -47,7 +48,7 @@ static void log_density_batch(size_t n, const double *x, double *grad, double *l
     gpumc_error error;
     if (gpumc_hot_eval(q->likelihood, n, x, grad, lp, &error) != GPUMC_OK) {
         if (!run_stop.requested) fprintf(stderr, "%s\n", error.text);
-        gpumc_stop(&run_stop);                           /* a lost GPU; what it was asked for is rejected */
+        gpumc_stop(&run_stop);                           /* a lost GPU: these points are rejected */
         for (size_t i = 0; i < n; i++) lp[i] = -INFINITY;
     }
     for (size_t i = 0; i < n; i++)
@@ -111,7 +112,7 @@ static int problem_read(problem *q, const char *path, gpumc_error *error)
     return done;
 }
 
-/* Rows that are no regression are refused here, with the row or column at fault. */
+/* Creates the likelihood; data that do not suit it are refused, with the row or column at fault. */
 static int problem_ready(problem *q, gpumc_place place, gpumc_error *error)
 {
     gpumc_glm_data d;

@@ -1,11 +1,11 @@
-/* nile.c: a level that wanders, seen through noise. A Kalman filter sums its states out, or all are sampled.
+/* nile.c: a level that wanders, observed with noise. A Kalman filter integrates its states out, or all are sampled.
 
    Annual flow of the Nile at Aswan from 1871 to 1970 (Cobb 1978), in 10^8 cubic metres:
        flow[t] ~ normal(level[t], noise),   level[t + 1] ~ normal(level[t], drift),   level[1] ~ normal(1000, 500)
        noise, drift ~ half-normal(200)
-   Given noise and drift all else is normal: a filter knows the likelihood of these two, and carries derivatives
-   along the years beside its mean and variance. Levels are then drawn backwards from the last, by generate. With
-   states=sampled every level is a parameter of a random walk, and the posterior is the same.
+   Given noise and drift all else is normal: the filter yields the likelihood of these two, and propagates
+   derivatives along the years with its mean and variance. generate then draws the levels backwards from the last.
+   With states=sampled every level is a parameter, an element of a random walk, and the posterior is the same.
 
    The level falls with the dam of 1898; the flow of the next year is predicted.
 
@@ -45,14 +45,14 @@ static double sd_priors(const double *sd, double *grad)
 }
 
 /* ---- states summed out ---------------------------------------------------------------------------- */
-/* Of a level given the flows up to its year. */
+/* Mean and variance of a level given the flows up to its year. */
 struct known { double mean, variance; };
 
 /* Log likelihood of noise and drift, with derivatives added to grad; known, one a year, may be NULL. */
 static double filter(const double *sd, double *grad, struct known *known)
 {
     double mean = first_mean, variance = first_sd * first_sd, lp = 0;    /* of a level given the years before */
-    double by_mean[SDS] = { 0, 0 }, by_variance[SDS] = { 0, 0 };         /* of these two */
+    double by_mean[SDS] = { 0, 0 }, by_variance[SDS] = { 0, 0 };         /* derivatives of these two */
     for (size_t t = 0; t < YEARS; t++) {
         const double total = variance + sd[NOISE] * sd[NOISE], gain = variance / total;
         const double surprise = flow[t] - mean;
@@ -85,7 +85,7 @@ static double next_flow(const double *sd, double last_level, gpumc_rng *rng)
     return level + sd[NOISE] * gpumc_rng_normal(rng);
 }
 
-/* Levels, the last first, each given the one behind it; then the flow to come. */
+/* Draws the levels, the last first, each given that of the next year; then the flow of the year to come. */
 static void summed_generate(const double *sd, gpumc_rng *rng, double *out, void *data)
 {
     struct known known[YEARS];

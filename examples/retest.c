@@ -5,8 +5,8 @@
        mu ~ normal(0, 1),  tau ~ half-normal(0.5),  sigma ~ half-normal(1),  L ~ LKJ(2)
 
    Differences of a subject's mean times are more noise than effect: between sessions they correlate much less
-   than the effects do, and a task looks unreliable that is not. The model has the noise apart. The data are
-   drawn from it, or come from a file of trials.
+   than the effects do, so that a reliable task looks unreliable. The model separates the noise from the effect.
+   The data are drawn from it, or come from a file of trials.
 
    Build:  cc -O2 examples/retest.c -o retest -lm -pthread
    Run:    ./retest                             (./retest help lists the arguments)
@@ -51,7 +51,7 @@ struct experiment {
     double *theta;                              /* base and effect that the data are drawn with, or NULL */
 };
 
-/* Room for as many subjects and rows as the experiment says it has; returns 0 when out of memory. */
+/* Allocates memory for the experiment's numbers of subjects and rows; returns 0 when out of memory. */
 static int experiment_room(struct experiment *e)
 {
     const size_t n = e->n_subjects;
@@ -104,7 +104,7 @@ static int experiment_run(struct experiment *e, size_t trials, uint64_t seed)
     return 1;
 }
 
-/* Trials of a file: S subjects, N rows with subject and session, which count from 1, x (0 or 1) and rt. */
+/* Reads trials from a file: S subjects, N rows with subject and session, which count from 1, x (0 or 1) and rt. */
 static int experiment_read(struct experiment *e, const char *path, gpumc_error *error)
 {
     static const char *const columns[] = { "subject", "session", "x", "rt" };
@@ -144,7 +144,7 @@ static int experiment_read(struct experiment *e, const char *path, gpumc_error *
 static double observed_correlation(const struct experiment *e, int effects)
 {
     double n = 0, sum[2] = { 0, 0 }, product[3] = { 0, 0, 0 };
-    double (*cell)[2][2][2];                    /* a subject's, of [session][x]: count, sum */
+    double (*cell)[2][2][2];                    /* [subject][session][x]: count, sum */
     cell = (double (*)[2][2][2])calloc(e->n_subjects, sizeof *cell);
     for (size_t k = 0; cell && k < 2; k++)
         for (size_t i = 0; i < e->n_rows[k]; i++) {
@@ -171,7 +171,7 @@ static double observed_correlation(const struct experiment *e, int effects)
          / sqrt((product[0] - sum[0] * sum[0] / n) * (product[1] - sum[1] * sum[1] / n));
 }
 
-/* A correlation between sessions: as observed, then what the model says of it. */
+/* Prints a correlation between sessions: as observed, then as the model estimates it. */
 static void report_correlation(const struct experiment *e, const gpumc_fit *fit, int effects)
 {
     const char *column = effects ? "corr_L[2,4]" : "corr_L[1,3]";

@@ -36,7 +36,7 @@ typedef struct study {
     ss_reading reading;
 } study;
 
-/* Adds the keys that say how trials are read; returns the number of all. */
+/* Appends the keys that say how trials are read; returns the total number of keys. */
 static size_t study_arguments(argument *list, size_t n, study *s)
 {
     const argument own[] = {
@@ -54,7 +54,7 @@ static size_t study_arguments(argument *list, size_t n, study *s)
     return n;
 }
 
-/* As arguments_read, of a command that does not sample. */
+/* As arguments_read, for a command that does not sample. */
 static int command_arguments(int argc, char **argv, const argument *list, size_t n)
 {
     for (int i = 1; i < argc; i++) {
@@ -104,7 +104,7 @@ static int write_excluded(const ss_reading *r, const char *path, gpumc_error *er
     return ss_writer_close(&w);
 }
 
-/* Reads the trials and says what they are. */
+/* Reads the trials and prints what was read. */
 static int study_read(study *s, gpumc_error *error)
 {
     const ss_data *d = &s->reading.data;
@@ -148,7 +148,8 @@ typedef struct simulate_command {
     int subjects, kind;
 } simulate_command;
 
-/* As an argument says it: 0 leaves it to the model, below 0 there is none. */
+/* The truncation in seconds that the argument `given` means: 0 leaves it to the model, below 0 is none
+   (-infinity). */
 static double stop_truncation(ss_kind kind, double given)
 {
     return given > 0 ? given : given < 0 || ss_ex_gaussians(kind) > 0 ? -INFINITY : SS_TRUNCATION;
@@ -277,7 +278,7 @@ static void posterior_theta(const posterior *p, const double *draw, size_t subje
     }
 }
 
-/* The mean stop time of a subject in all draws; x holds n_chains n_draws. */
+/* The mean stop time of a subject in all draws; x has room for n_chains * n_draws values. */
 static gpumc_series posterior_ssrt(const posterior *p, size_t subject, double *x)
 {
     const gpumc_series s = { x, p->fit->n_chains, p->fit->n_draws, 0, 0 };
@@ -345,7 +346,7 @@ static int machine_threads(void)
     return n;
 }
 
-/* Values that a draw of a model has. */
+/* The number of values in a draw of the model. */
 static size_t model_columns(const gpumc_model *model)
 { return gpumc_model_n_values(model) + gpumc_model_n_outputs(model); }
 
@@ -356,8 +357,8 @@ static double draw_bytes(const gpumc_model *model, int chains, int draws)
            * (double)(model_columns(model) * sizeof(double) + sizeof(gpumc_draw_stats));
 }
 
-/* Chains as asked for, or 4; a thread for each as far as the cores go, and what is left over for the rows of
-   each chain. */
+/* Resolves the number of chains (4 unless given) and of threads: one a chain as far as the cores go; cores left
+   over share the rows of each chain (team). */
 static void plan_threads(gpumc_sample_options *o, int *team)
 {
     const int cores = o->threads > 0 ? o->threads : machine_threads();
@@ -373,7 +374,7 @@ static void plan_threads(gpumc_sample_options *o, int *team)
     if (*team < 1) *team = 1;
 }
 
-/* The worst of all columns. */
+/* Prints the worst diagnostics of all columns. */
 static void print_worst(const gpumc_fit *fit)
 {
     double r_hat = 0, ess = INFINITY;
@@ -391,13 +392,14 @@ static void print_worst(const gpumc_fit *fit)
            (double)fit->n_columns, r_hat, worst, ess, least, (double)fit->n_divergent);
 }
 
-/* Smaller than the blocks of subjects, or by its name where there is one subject. */
+/* Whether a block is of the population: smaller than those of subjects or, if there is one subject, by its
+   name. */
 static int is_of_population(const gpumc_block *b, const posterior *p)
 {
     return b->size < p->n_subjects || (p->n_subjects == 1 && strchr("msb", b->name[0]) && b->name[1] == '_');
 }
 
-/* Population parameters, then the subjects' mean stop times, then what to worry about. */
+/* Prints the population parameters, the mean of the subjects' SSRT, the worst diagnostics and the warnings. */
 static int print_fit(const posterior *p)
 {
     const gpumc_fit *fit = p->fit;
@@ -438,7 +440,7 @@ static void covariate_columns(const char *pairs, char *columns, size_t size)
     columns[0] = '\0';
     while (pairs && *pairs && used < size) {
         const int length = (int)strcspn(pairs, ":,");
-        const char *same = columns;                       /* a column of several parameters is read once */
+        const char *same = columns;                       /* a column for several parameters is read once */
         while (*same && (strncmp(same, pairs, (size_t)length) != 0 || (same[length] && same[length] != ','))) {
             same += strcspn(same, ",");
             same += *same == ',';
@@ -492,7 +494,7 @@ static int fit_arguments(fit_command *f, int argc, char **argv)
     return GO_ON;
 }
 
-/* Prints and writes what came of sampling, in this program or in others. Returns an exit status. */
+/* Prints and writes the results of sampling, by this program or by others (merge). Returns an exit status. */
 static int give_out(const gpumc_fit *fit, const ss_data *d, double truncation, run *r, const char *table)
 {
     gpumc_dimension dimensions[SS_N_PARAMETERS];
@@ -508,14 +510,14 @@ static int give_out(const gpumc_fit *fit, const ss_data *d, double truncation, r
         dimensions[j].labels = (const char *const *)d->subject_names;
     }
     store.dimensions = dimensions;
-    store.n_dimensions = d->n_subjects > 1 ? (size_t)p.kind->n : 0;       /* of one subject they have none */
+    store.n_dimensions = d->n_subjects > 1 ? (size_t)p.kind->n : 0;       /* with one subject they are scalars */
     r->store = &store;
-    int written = run_write(r, fit);           /* first: who reads what is printed may be gone, as head is */
+    int written = run_write(r, fit);           /* before printing, whose reader may quit early, as head does */
     if (table && !write_subjects(&p, d, table, &error)) written = run_failed(error.text);
     return print_fit(&p) == EXIT_SUCCESS ? written : EXIT_FAILURE;
 }
 
-/* Samples and gives out the results. */
+/* Samples, prints and writes the results. */
 static int fit_model(fit_command *f, const ss_model *m)
 {
     gpumc_fit fit;
@@ -572,7 +574,7 @@ static int command_fit(int argc, char **argv)
 
 enum { MOST_STORES = 64 };
 
-/* The next character of UTF-8 that is known to be some; 0 at the end. */
+/* The next character of a text known to be UTF-8; 0 at the end. */
 static uint32_t next_character(const char **text)
 {
     const unsigned char *s = (const unsigned char *)*text;
@@ -583,8 +585,8 @@ static uint32_t next_character(const char **text)
     return c;
 }
 
-/* The names of subjects in a store, of little-endian UTF-32 and one width, are those of the data in their order;
-   another number of them is said elsewhere. */
+/* Whether the subject names in a store, little-endian UTF-32 of one width, are those of the data in the same
+   order; a different number of them is reported elsewhere. */
 static int same_subjects(const char *store, const ss_data *d, gpumc_error *error)
 {
     char path[4096];
@@ -612,7 +614,7 @@ static int same_subjects(const char *store, const ss_data *d, gpumc_error *error
     return same;
 }
 
-/* Reads stores, separated by commas, into one fit; d: the data that they are of, or NULL. */
+/* Reads stores, separated by commas, into one fit; d: the data that they were fitted to, or NULL. */
 static int read_fit(const char *paths, const ss_data *d, gpumc_fit *fit, gpumc_error *error)
 {
     int known = 1;
@@ -675,7 +677,7 @@ static double correlation(const ss_estimate *list, size_t n)
     return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : (double)NAN;
 }
 
-/* Prints how a parameter of the subjects (SSRT: -1) was recovered, and draws it. Adds to totals. */
+/* Prints how well a parameter of the subjects (-1: SSRT) was recovered, and plots it. Adds to totals. */
 static void recover_parameter(const posterior *p, const ss_data *d, const ss_truth *truth, int parameter,
                               ss_estimate *list, double *work, FILE *page, size_t totals[2])
 {
@@ -700,8 +702,8 @@ static void recover_parameter(const posterior *p, const ss_data *d, const ss_tru
     totals[1] += n;
 }
 
-/* Whether m_NAME or s_NAME is on the scale of a logarithm or probit, as the truth is: not in every form.
-   sigma and tau may be sampled turned, and are on that of mu. */
+/* Whether m_NAME or s_NAME is on the scale of a logarithm or probit, as the truth is, which depends on the
+   form. sigma and tau may be sampled as a rotated pair, without blocks log_..., and have the scale of mu. */
 static int on_scale_of_truth(const gpumc_fit *fit, const char *parameter)
 {
     const char *name = parameter + 2;
@@ -712,7 +714,7 @@ static int on_scale_of_truth(const gpumc_fit *fit, const char *parameter)
     return find_block(fit, logarithm) || find_block(fit, probit);
 }
 
-/* Population parameters beside the truth. */
+/* Prints population parameters beside the truth. */
 static void recover_population(const gpumc_fit *fit, const ss_truth *truth)
 {
     size_t n = 0, held = 0;
@@ -767,7 +769,7 @@ typedef struct check_command {
     int draws;
 } check_command;
 
-/* Tables to stdout, figures to the page, if there is one. */
+/* Prints tables to stdout, and figures to the page if there is one. */
 static int check_fit(const check_command *k, const gpumc_fit *fit, gpumc_error *error)
 {
     const ss_data *d = &k->study.reading.data;
@@ -835,7 +837,7 @@ static int command_check(int argc, char **argv)
 
 /* ---- merge ---------------------------------------------------------------------------------------- */
 
-/* What fit prints and writes, of chains that jobs of their own have made. */
+/* Prints and writes what fit does, for chains that separate jobs have made. */
 static int command_merge(int argc, char **argv)
 {
     study from;
@@ -869,8 +871,8 @@ static int command_merge(int argc, char **argv)
 
 /* ---- compare -------------------------------------------------------------------------------------- */
 
-/* How far one quantity lies apart in two fits: in posterior standard deviations, and in the Monte Carlo
-   standard error of that difference. */
+/* How much the mean of one quantity differs between two fits: in posterior standard deviations, and in the
+   Monte Carlo standard error of the difference. */
 typedef struct difference {
     size_t first, second;                 /* columns */
     double in_sd, in_mcse;
@@ -899,7 +901,8 @@ static void print_difference(const gpumc_fit *a, const gpumc_fit *b, const diffe
            d->in_mcse);
 }
 
-/* Both 90 % intervals of each quantity, in standard deviations of the first around its mean. */
+/* The forest plot: both 90 % intervals of each quantity, in standard deviations of the first around its mean.
+   */
 static void forest(FILE *file, const gpumc_fit *a, const gpumc_fit *b, const difference *list, size_t n)
 {
     const double row = 22, left = 170, right = 640, top = 30, low = -4, high = 4;
@@ -1034,7 +1037,7 @@ static int trial_run_make(trial_run *t, size_t n, uint64_t seed, const ss_model_
     return t->model != NULL;
 }
 
-/* The same of trials that were read, which it takes over. */
+/* The same for trials that were read, which it takes ownership of. */
 static int trial_run_of(trial_run *t, ss_data *data, const ss_model_options *options, gpumc_error *error)
 {
     t->data = *data;
@@ -1080,8 +1083,8 @@ static int point_make(point *p, const gpumc_model *model, const double *x, gpumc
     return 0;
 }
 
-/* Processor seconds of one evaluation, or of one of led_by's guide where that is not NULL and has one: the
-   least of several batches, each a twentieth of a second. */
+/* Processor seconds of one evaluation, of led_by's guide if led_by is not NULL and has one: the least mean of
+   several batches, each a twentieth of a second. */
 static double point_seconds(const point *p, const gpumc_model *led_by)
 {
     double *x = p->work, *by = x + gpumc_layout_natural(p->layout), best = INFINITY;
@@ -1101,8 +1104,8 @@ static double point_seconds(const point *p, const gpumc_model *led_by)
     return best;
 }
 
-/* A point on the way to the posterior's bulk, where a gradient takes as long as there: the last of a few
-   draws, at most 32 gradients each. */
+/* A fit just long enough for a point on the way to the posterior's bulk, where a gradient takes as long as in
+   the bulk: the last of a few draws, at most 32 gradients each. */
 static int short_fit(const gpumc_model *model, int threads, gpumc_fit *fit)
 {
     gpumc_sample_options o;
@@ -1124,10 +1127,10 @@ static const double *last_draw(const gpumc_fit *fit)
 
 /* ---- plan ----------------------------------------------------------------------------------------- */
 
-/* A job's time limit in minutes: what is forecast, three times, and five. */
+/* A job's time limit in minutes: three times the forecast, plus five. */
 static int plan_limit(double minutes) { return 5 + (int)ceil(3 * minutes); }
 
-/* Gradients a draw that a fit of 100 simulated subjects took, in warm-up and after: for the forecast. */
+/* Gradients a draw, in warm-up and after it, that a fit of 100 simulated subjects took: for the forecast. */
 enum { WARMUP_GRADIENTS = 27, SAMPLING_GRADIENTS = 33, WARMUP_DRAWS = 200 };
 
 static int command_plan(int argc, char **argv)
@@ -1242,7 +1245,7 @@ static int validate_gradient(const trial_run *t)
                 (double)g.n_failed);
 }
 
-/* The nodes of one stop, one after the other. */
+/* A row of ss_stop, with its nodes evaluated one after the other. */
 static double plain_stop(const gpumc_rows_data *d, const double *p, const double *x, double *g)
 {
     double at[6] = { x[0], x[1], x[2], x[3], 0, 0 }, sum[12] = { 0 };
@@ -1256,8 +1259,8 @@ static double plain_stop(const gpumc_rows_data *d, const double *p, const double
     return ss_stop_finish(sum, p, x, g);
 }
 
-/* The likelihood of RDEX-ABCD at a draw, a call for each row: no vectors, nothing shared between rows. Adds
-   the derivatives to by, in the columns of the draw. */
+/* The log likelihood of RDEX-ABCD at a draw, by one call for each row: no vectors, nothing shared between rows.
+   Adds the derivatives to by, in the columns of the draw. */
 static double plain_likelihood(const ss_model *m, const gpumc_fit *fit, const double *draw, double *by)
 {
     double sum = 0;
@@ -1281,8 +1284,8 @@ static double plain_likelihood(const ss_model *m, const gpumc_fit *fit, const do
     return sum;
 }
 
-/* What the coordinate of parameter k of subject i receives from derivatives by natural values: by its
-   logarithm, its probit, or as one of a pair. */
+/* The derivative by the sampled value of parameter k of subject i, from those by natural values (by, chain
+   rule): its logarithm, its probit or, for sigma and tau as a pair, its z. */
 static double sampled_slope(const ss_model *m, const gpumc_fit *fit, const double *draw, const double *by,
                             int k, size_t i)
 {
@@ -1311,7 +1314,7 @@ static double sampled_slope(const ss_model *m, const gpumc_fit *fit, const doubl
     return slope;
 }
 
-/* How far value and derivatives lie from those of the model, its priors taken off. */
+/* How far value and derivatives of plain_likelihood are from those of the model less its priors. */
 static double plain_apart(const trial_run *t, const ss_model *prior, const gpumc_fit *fit, const double *draw,
                           double *work)
 {
@@ -1335,7 +1338,7 @@ static double plain_apart(const trial_run *t, const ss_model *prior, const gpumc
     return worst;
 }
 
-/* Processor seconds of plain_likelihood, as point_seconds has them. */
+/* Processor seconds of plain_likelihood, measured as by point_seconds. */
 static double plain_seconds(const ss_model *m, const gpumc_fit *fit, const double *draw, double *work)
 {
     double best = INFINITY;
@@ -1353,7 +1356,7 @@ static double plain_seconds(const ss_model *m, const gpumc_fit *fit, const doubl
     return best;
 }
 
-/* The rows in vectors beside the same functions called one by one, at a draw of a short fit. */
+/* Compares vectorised rows with the same functions called one by one, at a draw of a short fit. */
 static int validate_vectors(const trial_run *t, const gpumc_fit *fit)
 {
     const char *isa = gpumc_isa_name(gpumc_isa_resolve(GPUMC_ISA_AUTO));
@@ -1401,7 +1404,7 @@ static double models_apart(const gpumc_model *a, const gpumc_model *b, const dou
     return worst;
 }
 
-/* The rows on the GPU beside those here. */
+/* Compares the rows on the GPU with those on the CPU. */
 static int validate_gpu(const trial_run *t, const gpumc_fit *fit)
 {
     gpumc_device_info device;
@@ -1423,8 +1426,8 @@ static int validate_gpu(const trial_run *t, const gpumc_fit *fit)
     return ok;
 }
 
-/* The source's comparison of processors: a short fit by the plainest instruction set and by the best, and the
-   population's v_plus that comes of both; long enough for 5 % to be more than four standard errors. */
+/* The source's comparison of processors: short fits by the plainest and by the best instruction set must agree
+   in the population's v_plus; they are long enough for 5 % to be more than four standard errors. */
 static int validate_match(const trial_run *t)
 {
     ss_model_options options = t->options;
@@ -1467,7 +1470,7 @@ static int validate_threads(const trial_run *t, const gpumc_fit *one)
     return said(same, "the same draws, bit for bit, by one thread and by two");
 }
 
-/* A fit of five subjects: R-hat, ESS and divergences, and whether the population's v_plus is found again. */
+/* A fit of five subjects: R-hat, ESS and divergences, and whether the population's v_plus is recovered. */
 static int validate_fit(const trial_run *t)
 {
     gpumc_sample_options o;
@@ -1526,15 +1529,15 @@ static int command_validate(int argc, char **argv)
 
 /* ---- bench ---------------------------------------------------------------------------------------- */
 
-/* One row of the table. Shares are of the processor time of all threads; that of warm-up is taken to be in
+/* One row of the table. Shares are of the processor time of all threads; the time of warm-up is taken to be in
    proportion to its length. */
 typedef struct bench_row {
     int subjects;
-    double minutes, gradients, gradient_us, exact_us, plain_ratio;     /* leading paths, deciding */
+    double minutes, gradients, gradient_us, exact_us, plain_ratio;     /* us: of the guide, of the density */
     double least_ess, worst_r_hat, divergences, megabytes, rows, quadrature, tree, adaptation;
 } bench_row;
 
-/* Most memory that the process had so far, where Linux says it; NAN elsewhere. */
+/* Peak memory of the process so far, from Linux; NAN on other systems. */
 static double peak_megabytes(void)
 {
     FILE *file = fopen("/proc/self/status", "r");
@@ -1546,8 +1549,8 @@ static double peak_megabytes(void)
     return kilobytes / 1024;
 }
 
-/* Seconds of a gradient that leads paths, at x; without the stops whose probability is an integral where
-   `stops` is 0. */
+/* Seconds of a gradient of the guide, which leads paths, at x; if `stops` is 0, without the successful stops,
+   whose probability is an integral. */
 static double bench_gradient(const trial_run *t, const double *x, int stops, gpumc_error *error)
 {
     ss_data d = t->data;
@@ -1570,7 +1573,7 @@ static double bench_gradient(const trial_run *t, const double *x, int stops, gpu
     return seconds;
 }
 
-/* The density's own gradient at x, and how much longer the same functions take called one by one. */
+/* Times the density's own gradient at x, and how much longer the same functions take called one by one. */
 static int bench_exact(const trial_run *t, const gpumc_fit *fit, const double *x, bench_row *row,
                        gpumc_error *error)
 {
@@ -1585,7 +1588,7 @@ static int bench_exact(const trial_run *t, const gpumc_fit *fit, const double *x
     return 1;
 }
 
-/* Fits simulated subjects and measures. Returns 0 with a text on error. */
+/* Fits simulated subjects and fills row. Returns 0 with a text on error. */
 static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc_error *error)
 {
     ss_model_options options = { .kind = SS_RDEX_ABCD };
@@ -1652,7 +1655,7 @@ static void put_bench_json(FILE *file, const bench_row *r, int n)
         for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
             fprintf(file, "%s\"%s\": ", k ? ", " : "", names[k]);
             if (isfinite(values[k])) fprintf(file, "%.6g", values[k]);
-            else fputs("null", file);                          /* not known; JSON has no NaN */
+            else fputs("null", file);                          /* unknown; JSON has no NaN */
         }
         fputs("}", file);
     }
@@ -1675,7 +1678,7 @@ static int write_bench(const char *path, const bench_row *rows, int n, int json,
 
 enum { MOST_SIZES = 16 };
 
-/* Reads 10,20,50; returns how many, 0 where one is no number of subjects. */
+/* Reads a list such as 10,20,50; returns how many numbers, 0 if one is no number of subjects. */
 static int bench_sizes(const char *text, int sizes[MOST_SIZES])
 {
     int n = 0;

@@ -55,7 +55,7 @@ static void check(report *r, const char *what, int passed, const char *detail)
 typedef struct problem {
     double *y, *level, *gradient, *expected;
     size_t *group;
-    double sigma, value, by_sigma;        /* of the plain loop */
+    double sigma, value, by_sigma;        /* value, by_sigma: of the plain loop */
 } problem;
 
 static int problem_make(problem *q)
