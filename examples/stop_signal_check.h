@@ -1,9 +1,9 @@
-/* stop_signal_check.h: what a fitted model predicts, beside what was seen: inhibition function, failed-stop
+/* stop_signal_check.h: predictions of a fitted model beside the data: inhibition function, failed-stop
    times, accuracy of failed stops, quantiles of go times, omissions, delays; as a table and as figures.
 
-   Every statistic is worked out for each subject and averaged over those that have it, in the data and in
+   Every statistic is computed for each subject and averaged over those that have it, in the data and in
    every simulated study alike. Delays are those of the data; for the mean delay and its spread the staircase
-   is run anew, from the first delay of each run. C99; include after gpumc.h. */
+   is run again, from the first delay of each run. C99; include after gpumc.h. */
 #ifndef STOP_SIGNAL_CHECK_H
 #define STOP_SIGNAL_CHECK_H
 
@@ -58,7 +58,7 @@ static inline int ss_ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The p quantile of n sorted values, between neighbours by a straight line (type 7). */
+/* The p quantile of n sorted values, by linear interpolation (type 7). */
 static inline double ss_sorted_quantile(const double *x, size_t n, double p)
 {
     const double at = p * (double)(n - 1), below = floor(at);
@@ -68,7 +68,7 @@ static inline double ss_sorted_quantile(const double *x, size_t n, double p)
 
 static inline double ss_ratio(size_t a, size_t b) { return b ? (double)a / (double)b : (double)NAN; }
 
-/* Three statistics of the stop trials with one delay. */
+/* The three statistics of the stop trials with one delay, to out[0], out[n_levels] and out[2 n_levels]. */
 static inline void ss_level_statistics(const ss_trial *t, size_t n, int ssd_ms, size_t n_levels, double *work,
                                        double *out)
 {
@@ -86,7 +86,8 @@ static inline void ss_level_statistics(const ss_trial *t, size_t n, int ssd_ms, 
     out[2 * n_levels] = ss_ratio(correct, responses);
 }
 
-/* Quantiles of the go responses that are right, or wrong; NAN of fewer than SS_ERROR_RESPONSES. */
+/* Quantiles of the times of correct go responses, or of wrong ones; NAN if these are fewer than
+   SS_ERROR_RESPONSES. */
 static inline void ss_go_quantiles(const ss_trial *t, size_t n, int correct, double *work, double *out)
 {
     static const double probabilities[SS_N_QUANTILES] = { 0.1, 0.3, 0.5, 0.7, 0.9 };
@@ -99,7 +100,7 @@ static inline void ss_go_quantiles(const ss_trial *t, size_t n, int correct, dou
         out[k] = m >= SS_ERROR_RESPONSES ? ss_sorted_quantile(work, m, probabilities[k]) : (double)NAN;
 }
 
-/* From SS_GO_ACCURACY to SS_RESPONDED. */
+/* The statistics from SS_GO_ACCURACY to SS_RESPONDED. */
 static inline void ss_overall_statistics(const ss_trial *t, size_t n, double *out)
 {
     size_t trials[2] = { 0, 0 }, responses[2] = { 0, 0 }, correct = 0;
@@ -119,7 +120,7 @@ static inline void ss_overall_statistics(const ss_trial *t, size_t n, double *ou
     out[4] = ss_ratio(responses[1], trials[1]);
 }
 
-/* Mean delay and its spread. */
+/* Mean and standard deviation of the delays. */
 static inline void ss_delay_statistics(const ss_trial *t, size_t n, double *out)
 {
     double sum = 0, squares = 0, m = 0;
@@ -133,8 +134,8 @@ static inline void ss_delay_statistics(const ss_trial *t, size_t n, double *out)
     out[1] = m > 0 ? sqrt(fmax(0, squares / m - out[0] * out[0])) : (double)NAN;
 }
 
-/* All of a subject's statistics in the order of ss_check.list; `rerun`: its trials with a staircase of their
-   own. */
+/* All statistics of a subject in the order of ss_check.list; `rerun`: its trials with delays of a staircase run
+   again. */
 static inline void ss_subject_statistics(const ss_check *c, const ss_trial *t, const ss_trial *rerun,
                                          size_t n, double *work, double *out)
 {
@@ -148,7 +149,7 @@ static inline void ss_subject_statistics(const ss_check *c, const ss_trial *t, c
 
 /* ---- a study ------------------------------------------------------------------------------------- */
 
-/* What is added up over subjects, and the space that it takes. */
+/* The sums over subjects, and scratch. */
 typedef struct ss_study {
     const ss_data *data;
     ss_trial *trials, *rerun;             /* of one subject, simulated */
@@ -162,7 +163,7 @@ static inline void ss_study_free(ss_study *s)
     free(s->work);
 }
 
-/* The end of a subject's trials, which start at `first`. */
+/* One past the last trial of the subject whose trials start at `first`. */
 static inline size_t ss_subject_end(const ss_data *d, size_t first)
 {
     size_t end = first;
@@ -201,8 +202,8 @@ static inline void ss_study_add(ss_study *s, const ss_check *c, const ss_trial *
     }
 }
 
-/* One subject's own trials, simulated: with the delays as they were, and with a staircase that starts where
-   each run did. */
+/* Simulates one subject's trials twice: with the delays of the data, and with a staircase that starts where
+   that of each run did. */
 static inline void ss_study_simulate(ss_study *s, ss_kind kind, const double *theta, double truncation,
                                      const ss_task *task, gpumc_rng *rng, const ss_trial *seen, size_t n)
 {
@@ -219,7 +220,7 @@ static inline void ss_study_simulate(ss_study *s, ss_kind kind, const double *th
     }
 }
 
-/* Averages over subjects of every statistic to out: of the data where theta is NULL, otherwise of a study
+/* Writes averages of every statistic over subjects to out: of the data if theta is NULL, otherwise of a study
    simulated from SS_N_PARAMETERS values a subject. */
 static inline void ss_study_run(ss_study *s, const ss_check *c, ss_kind kind, const double *theta,
                                 double truncation, const ss_task *task, gpumc_rng *rng, double *out)

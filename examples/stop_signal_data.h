@@ -42,14 +42,15 @@ typedef enum ss_kind {
     SS_RDEX,                  /* without the violation: no v0, no g */
     SS_RDEX_A,                /* RDEX with start-point variability */
     SS_BEESTS,                /* one ex-Gaussian go runner: no errors */
-    SS_BEESTS2,               /* one ex-Gaussian an accumulator */
+    SS_BEESTS2,               /* one ex-Gaussian for each choice */
     SS_BEESTS_NOFAIL,         /* BEESTS and its like without go and trigger failures */
     SS_BEESTS2_NOFAIL,
     SS_WALD,                  /* go responses only, the winner's density alone: the baseline */
     SS_N_KINDS
 } ss_kind;
 
-/* Every parameter has one number in all models; arrays of a subject's parameters have SS_N_PARAMETERS. */
+/* A parameter has the same number in all models; arrays of a subject's parameters have SS_N_PARAMETERS values.
+   */
 typedef enum ss_parameter {
     SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS, SS_V0, SS_G, SS_MU, SS_SIGMA, SS_TAU, SS_PGF, SS_PTF,
     SS_A, SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU_ERR, SS_SIGMA_ERR, SS_TAU_ERR,
@@ -58,7 +59,7 @@ typedef enum ss_parameter {
 
 typedef struct ss_parameter_info {
     const char *name;
-    double typical;           /* the generating group; the prior's median */
+    double typical;           /* median of the simulated group and of the prior */
     double spread;            /* between subjects, on the unconstrained scale (log; probit where `probit`) */
     double prior_sd;          /* of the group's location */
     int probit;
@@ -142,14 +143,14 @@ static inline int ss_fail(gpumc_error *error, gpumc_status status, const char *f
     return 0;
 }
 
-/* A CSV file in memory. Fields are handed out as strings where they lie: what ends one becomes its zero. They
-   may be quoted, with "" for a quote, but not reach over the end of a line. */
+/* A CSV file in memory. Fields are strings in place: the character that ends one becomes its zero. They may be
+   quoted, with "" for a quote, but do not extend over the end of a line. */
 typedef struct ss_table {
     const char *path;
     char *text, *at, *end;
     size_t line;              /* of the row last read, from 1 */
     size_t n_columns;
-    char **names, **fields;   /* of the columns; of the row last read */
+    char **names, **fields;   /* of the columns; those of the row last read */
     char delimiter;
     gpumc_error *error;
 } ss_table;
@@ -203,8 +204,8 @@ static inline char *ss_file_text(const char *path, size_t *length, gpumc_error *
     return text;
 }
 
-/* The bytes of a character of UTF-8, which is no control character but those of lines and fields; 0: it is not
-   that. */
+/* The length in bytes of the UTF-8 character at `at`; 0 if it is not UTF-8, or is a control character other
+   than those that separate lines and fields. */
 static inline int ss_character(const unsigned char *at, const unsigned char *end)
 {
     const int n = *at >= 0xf0 ? 4 : *at >= 0xe0 ? 3 : 2;
@@ -214,7 +215,7 @@ static inline int ss_character(const unsigned char *at, const unsigned char *end
     return n;
 }
 
-/* What tells that this is not the text that was meant, before a line of it is read. */
+/* Checks the whole text before any line is read: UTF-8, without control characters, not empty, and not cut. */
 static inline int ss_table_sound(ss_table *t, size_t length)
 {
     const unsigned char *head = (const unsigned char *)t->text;
@@ -238,8 +239,8 @@ static inline int ss_table_sound(ss_table *t, size_t length)
     return ss_table_fail(t, SIZE_MAX, "the line does not end: is the file cut? (if not, end it)");
 }
 
-/* Takes the quotes off a field in its place; 0 where what follows the closing quote is neither delimiter nor
-   end of line. */
+/* Removes the quotes of a field in place; NULL where the closing quote is missing or is followed by neither
+   delimiter nor end of line. */
 static inline char *ss_table_quoted(ss_table *t)
 {
     char *to = t->at, *field = t->at++;
@@ -255,7 +256,7 @@ static inline char *ss_table_quoted(ss_table *t)
     return t->at < t->end && *t->at != '\n' && *t->at != t->delimiter ? NULL : field;
 }
 
-/* The next field, without blanks around it; *ended: whether its line ends with it. */
+/* The next field, without spaces around it; *ended: whether it is the last of its line. */
 static inline char *ss_table_field(ss_table *t, int *ended)
 {
     char *field, *end;
@@ -289,7 +290,7 @@ static inline int ss_table_row(ss_table *t)
     return ended || ss_table_fail(t, SIZE_MAX, "more fields than the %.0f columns", (double)t->n_columns);
 }
 
-/* What stands most often between the names of the columns; a comma where nothing does. */
+/* The most frequent of the possible delimiters in the line of names; a comma if there is none. */
 static inline char ss_table_delimiter(const ss_table *t)
 {
     static const char candidates[] = ",;\t";
@@ -336,7 +337,7 @@ static inline int ss_table_more(const ss_table *t)
     return p < t->end;
 }
 
-/* The column of a name given by its first `length` letters; SIZE_MAX when there is none. */
+/* The column whose name is the `length` letters at name; SIZE_MAX when there is none. */
 static inline size_t ss_table_column(const ss_table *t, const char *name, size_t length)
 {
     for (size_t k = 0; k < t->n_columns; k++)
@@ -350,7 +351,7 @@ static inline size_t ss_table_column(const ss_table *t, const char *name, size_t
 #define SS_LONGEST 10.0       /* seconds: longer ones show that the unit is wrong */
 
 typedef struct ss_read_options {
-    const char *columns;      /* what the file calls subject,stimulus,response,rt,ssd; NULL: so */
+    const char *columns;      /* the file's names of subject,stimulus,response,rt,ssd; NULL: these */
     const char *covariates;   /* columns with one number a subject, separated by commas */
     const char *none;         /* a further code of no response, and of no delay unless that is a number from 0 on */
     int milliseconds;         /* rt and ssd are in milliseconds, not seconds */
@@ -385,7 +386,7 @@ typedef struct ss_reading {
     ss_exclusion *excluded;
     size_t n_excluded;
     size_t n_read, n_subjects_read;       /* before exclusions */
-    size_t n_late;                        /* of them, responses after the deadline */
+    size_t n_late;                        /* responses after the deadline */
     char codes[2][32];                    /* of stimuli 0 and 1 */
 } ss_reading;
 
@@ -433,7 +434,7 @@ static inline int ss_room(void *items_pointer, size_t *room, size_t n, size_t ea
     return 1;
 }
 
-/* Adds a text with its zero; the place where it starts goes to *at. */
+/* Appends a string and its zero to text; *at gets the offset where it starts. */
 static inline int ss_reader_text(ss_reader *r, const char *text, size_t length, size_t *at)
 {
     if (!ss_room(&r->text, &r->room_text, r->n_text + length + 1, 1, r->error)) return 0;
@@ -465,7 +466,7 @@ static inline const char *ss_next_name(const char *names, size_t *length)
     return *names ? names : NULL;
 }
 
-/* Finds the columns by their names in the first line. */
+/* Finds the columns by the names in the first line. */
 static inline int ss_reader_columns(ss_reader *r)
 {
     const ss_table *t = &r->table;
@@ -512,8 +513,8 @@ static inline int ss_is_missing(const ss_reader *r, const char *text)
            || ss_same_word(text, "none") || (r->options->none && strcmp(text, r->options->none) == 0);
 }
 
-/* A number, or NAN where it is missing. A code of no response that is a number from 0 on is a number here: a
-   delay of 0, a run 0. */
+/* A number, or NAN where it is missing. If the code for no response is itself a number from 0 on, it counts as
+   that number here: a delay of 0, a run 0. */
 static inline int ss_reader_number(ss_reader *r, size_t column, double *value)
 {
     const char *text = r->table.fields[column];
@@ -573,7 +574,7 @@ static inline int ss_reader_delay(ss_reader *r, ss_trial *trial)
                             "any; is the unit right?)", 1000 * ssd, step);
 }
 
-/* With a column "signal" (0 or go, 1 or stop) delays must be where it says. */
+/* With a column "signal" (0 or go, 1 or stop) exactly its stop trials must have delays. */
 static inline int ss_reader_signal(ss_reader *r, const ss_trial *trial)
 {
     const size_t column = r->at[SS_SIGNAL];
@@ -599,7 +600,7 @@ static inline int ss_reader_run(ss_reader *r, ss_trial *trial)
     return 1;
 }
 
-/* Response and time; a time of 0 stands for none. A response after the deadline is none. */
+/* Reads response and time; a time of 0 stands for no response. A response after the deadline counts as none. */
 static inline int ss_reader_response(ss_reader *r, ss_trial *trial)
 {
     const size_t response = r->at[SS_RESPONSE], rt = r->at[SS_RT];
@@ -651,7 +652,7 @@ static inline int ss_reader_rehash(ss_reader *r)
     return 1;
 }
 
-/* Covariates of a new subject are taken, those of a known one compared. */
+/* Stores the covariates of a new subject; those of a known one must be the same. */
 static inline int ss_reader_covariates(ss_reader *r, size_t subject, int is_new)
 {
     const size_t needed = (subject + 1) * r->n_covariates;
@@ -734,7 +735,7 @@ static inline double ss_fastest(const ss_read_options *o)
     return o->fastest != 0 ? o->fastest : SS_FASTEST;
 }
 
-/* What only the whole file can show. */
+/* Checks that need the whole file: times too short for the unit, and subjects without a go trial. */
 static inline int ss_reader_plausible(ss_reader *r)
 {
     size_t n = 0, tiny = 0;
@@ -757,7 +758,7 @@ static inline int ss_is_fast(const ss_reader *r, const ss_trial *trial)
     return trial->response != SS_NONE && trial->rt < ss_fastest(r->options);
 }
 
-/* Decides on trials, then on subjects by what is left of them. */
+/* Drops trials, then subjects by the trials that are left. */
 static inline void ss_reader_drop(ss_reader *r)
 {
     for (size_t i = 0; i < r->n_rows; i++) {
@@ -779,7 +780,8 @@ static inline ss_reason ss_reader_why(const ss_subject *s)
     return s->n_go_responses == 0 ? SS_NO_GO_RESPONSES : SS_NO_STOP_TRIALS;
 }
 
-/* Lists subjects and, of those that stay, trials; counts where list is NULL. */
+/* Lists dropped subjects and the dropped trials of the others; only counts if list is NULL. Returns their
+   number. */
 static inline size_t ss_reader_exclusions(const ss_reader *r, ss_exclusion *list)
 {
     size_t n = 0;
@@ -802,7 +804,7 @@ static inline size_t ss_reader_exclusions(const ss_reader *r, ss_exclusion *list
 
 /* -- the result -- */
 
-/* Names and covariates of the subjects that stay. */
+/* Names and covariates of the subjects that are kept. */
 static inline int ss_reader_subjects(ss_reader *r, ss_data *d)
 {
     size_t at[SS_MAX_COVARIATES];
@@ -832,13 +834,14 @@ static inline int ss_reader_subjects(ss_reader *r, ss_data *d)
     return 1;
 }
 
-/* Stimulus 0 is the code that sorts first, whichever the file has first. */
+/* Whether the codes are to be exchanged: stimulus 0 is the one that sorts first, whichever the file has first.
+   */
 static inline int ss_codes_swapped(const ss_reader *r)
 {
     return r->codes[1][0] != '\0' && strcmp(r->codes[0], r->codes[1]) > 0;
 }
 
-/* Puts the kept trials subject after subject. */
+/* Stores the kept trials, sorted by subject. */
 static inline int ss_reader_trials(ss_reader *r, ss_data *d)
 {
     const int swapped = ss_codes_swapped(r);
@@ -873,7 +876,7 @@ static inline void ss_reading_free(ss_reading *reading)
     memset(reading, 0, sizeof *reading);
 }
 
-/* Hands text over to the result, in which everything points into it. */
+/* Completes the result, which takes over text: its names point there. */
 static inline int ss_reader_finish(ss_reader *r, ss_reading *out)
 {
     ss_data *d = &out->data;

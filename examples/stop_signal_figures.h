@@ -7,7 +7,7 @@
 
 #define SS_BLUE "#2b6cb0"
 #define SS_ORANGE "#c05621"
-#define SS_DASHED "#718096\" stroke-dasharray=\"5 4"      /* a colour and more */
+#define SS_DASHED "#718096\" stroke-dasharray=\"5 4"      /* a colour and, past its quote, dashes */
 
 /* ---- a panel: axes, and what is drawn in their units --------------------------------------------- */
 
@@ -24,7 +24,7 @@ static inline double ss_y(const ss_panel *p, double y)
     return SS_HEIGHT - SS_SOUTH - (y - p->y0) / (p->y1 - p->y0) * (SS_HEIGHT - SS_NORTH - SS_SOUTH);
 }
 
-/* A text with what HTML would take for its own replaced. */
+/* Writes a text with the special characters of HTML escaped. */
 static inline void ss_put_text(FILE *file, const char *text)
 {
     for (; *text; text++)
@@ -41,7 +41,7 @@ static inline void ss_panel_label(ss_panel *p, double x, double y, const char *a
     fprintf(p->file, "</text>\n");
 }
 
-/* 1, 2 or 5 times a power of ten, about five to a range. */
+/* The distance of ticks: 1, 2 or 5 times a power of ten, about five ticks to a range. */
 static inline double ss_tick(double range)
 {
     const double power = pow(10, floor(log10(range / 4))), part = range / 4 / power;
@@ -137,7 +137,7 @@ static inline int ss_page_close(ss_writer *w)
 
 /* ---- predictions beside data --------------------------------------------------------------------- */
 
-/* The statistics of one kind lie together: first and number. */
+/* The first statistic of one kind, and their number *n; those of a kind are adjacent. */
 static inline size_t ss_check_find(const ss_check *c, ss_what what, size_t *n)
 {
     size_t first = 0;
@@ -172,7 +172,7 @@ static inline void ss_draw_band(ss_panel *p, const ss_statistic *s, size_t n, co
             ss_panel_point(p, s[k].x, s[k].observed, ss_is_outside(&s[k]) ? SS_ORANGE : "#1a202c");
 }
 
-/* The statistics of one kind in a panel; `level`: one to compare them with, or SS_N_WHATS. */
+/* Draws the statistics of one kind in a panel; `level`: one to compare them with, or SS_N_WHATS. */
 static inline void ss_check_panel(FILE *file, const ss_check *c, ss_what what, ss_what level,
                                   const char *title, const char *x_name)
 {
@@ -238,7 +238,7 @@ static inline void ss_check_figures(FILE *file, const ss_check *c)
 
 /* ---- estimates beside the truth ------------------------------------------------------------------ */
 
-/* One quantity: what was true, and the estimate with its interval. */
+/* One quantity: its true value, and the estimate with its interval. */
 typedef struct ss_estimate { double truth, low, median, high; } ss_estimate;
 
 static inline void ss_scatter_panel(FILE *file, const char *title, const char *x_name,

@@ -3,30 +3,29 @@
    Parameters of subject i, each independent of the others (k is a name such as B or v_plus):
        form U       log k[i] ~ normal(m_k, s_k), for failure probabilities probit k[i]
                     m_k ~ normal(typical, prior_sd),  s_k ~ half-normal(0.5)
-       form T       k[i] ~ normal(m_k, s_k) cut off at bounds, for failure probabilities probit k[i] without
+       form T       k[i] ~ normal(m_k, s_k) truncated at bounds, for failure probabilities probit k[i] without
                     m_k ~ a wide normal within the bounds,  s_k ~ exponential(1)
        legacy       the priors of an earlier program, for RDEX-ABCD alone
-       beests       those of the program BEESTS (Matzke et al. 2013), for models of its kind: cut off as in
-                    form T, m_k and s_k uniform; failure probabilities, which it lacked, as in form T
-   s_k is one for each parameter (22 hyperparameters for RDEX-ABCD), or with pooled_scales one for each group
-   of parameters: s_go, s_rates, s_stop, s_failures (15). Covariates are taken in units of their standard
-   deviation from their mean and have coefficients b_k ~ normal(0, 0.5), added to m_k. The baseline has one
-   hierarchy of its own.
+       beests       those of the program BEESTS (Matzke et al. 2013), for its models: truncated as in form T, m_k
+                    and s_k uniform; failure probabilities, which it did not have, as in form T
+   There is one s_k for each parameter (22 hyperparameters for RDEX-ABCD), or with pooled_scales one for each group
+   of parameters: s_go, s_rates, s_stop, s_failures (15). Covariates are standardised to mean 0 and standard
+   deviation 1 and add b_k times their value to m_k, b_k ~ normal(0, 0.5). The baseline has a hierarchy of its own.
 
-   In form U, with centring learned, sigma and tau of the stop process are sampled as follows. What stops
-   say best of its shape is the spread w = log(sigma^2 + tau^2) / 2, not how sigma and tau share it. So the
-   two are made of z_sigma, z_tau ~ normal(0, 1), turned by the angle at which the first moves w and the
+   In form U, with centring learned, sigma and tau of the stop process are sampled as follows. Stop trials inform
+   well about its spread w = log(sigma^2 + tau^2) / 2, and hardly about how sigma and tau share it. So the two
+   are computed from z_sigma, z_tau ~ normal(0, 1), rotated by the angle at which the first moves w and the
    second does not,
        log sigma = m_sigma + s_sigma (cos a z_sigma - sin a z_tau),
        log tau   = m_tau   + s_tau   (sin a z_sigma + cos a z_tau),   tan a = tau^2 s_tau / (sigma^2 s_sigma)
-   at the population's sigma and tau. Both remain independent and normal, the model is the same, but z_sigma
-   keeps its place when the population moves along the ridge of equal w.
+   at the population's sigma and tau. Log sigma and log tau remain independent and normal, and the model is the
+   same, but z_sigma stays where it is when the population moves along the ridge of equal w.
 
    Include after gpumc.h, stop_signal_data.h and stop_signal_rows.h. Read first: ss_model_create. */
 #ifndef STOP_SIGNAL_MODEL_H
 #define STOP_SIGNAL_MODEL_H
 
-#define SS_TRUNCATION 0.05    /* seconds: where the stop process may finish at the earliest */
+#define SS_TRUNCATION 0.05    /* seconds after the signal: the earliest end of a stop process */
 #define SS_UNTRUNCATED -1e3   /* stands for minus infinity */
 
 typedef enum ss_form { SS_FORM_U, SS_FORM_T, SS_FORM_LEGACY, SS_FORM_BEESTS } ss_form;
@@ -44,10 +43,10 @@ typedef struct ss_model_options {
     gpumc_place place;
 } ss_model_options;
 
-/* How a model is sampled where nothing else is asked for. Paths of one length, because a tree is as long for
-   all: most parameters would have come round before the population's sigma and tau, which trade off along a
-   bent ridge, have moved; long ones for their sake too, and in large studies, whose ridge is narrow for its
-   length, draws between those kept. */
+/* Defaults of sampling. Trajectories have a given length (MAMS), because a tree ends for all parameters at
+   once: most would have made their U-turn before the population's sigma and tau, which trade off along a curved
+   ridge, have moved. They are long for the same reason, and in large studies, where the ridge is narrow for its
+   length, draws are thinned. */
 static inline void ss_sampling(size_t n_subjects, gpumc_sample_options *o)
 {
     const int many = n_subjects > 150 ? 3 : n_subjects > 25 ? 2 : 1;
@@ -56,21 +55,22 @@ static inline void ss_sampling(size_t n_subjects, gpumc_sample_options *o)
     if (!(o->path_length > 0)) o->path_length = 4.5;
 }
 
-/* Over what width, in units of rates, the guide rounds kinks off: a wide one makes for long steps, but lies
-   further from the likelihood, the more subjects the further, so that ends of paths are refused. */
+/* The width, in units of rates, over which the guide rounds kinks off. A wide one allows long steps, but takes
+   the guide further from the likelihood, the more so the more subjects there are, so that more proposals are
+   rejected. */
 static inline double ss_guide_width(size_t n_subjects)
 {
     return fmin(0.3, 0.15 * cbrt(100.0 / (double)n_subjects));
 }
 
-/* Nodes of a stop's quadrature in the guide: a third, in whole lanes. */
+/* Nodes of a stop's quadrature in the guide: a third, rounded up to a multiple of GPUMC_LANES. */
 static inline int ss_guide_nodes(int nodes)
 {
     const int of = 3 * GPUMC_LANES;
     return (nodes + of - 1) / of * GPUMC_LANES;
 }
 
-/* What rows a model has and which parameters they take, for correct responses. */
+/* The rows of a model and the parameters that they take, for correct responses. */
 typedef struct ss_likelihood {
     const gpumc_row_kind *go, *failed, *stop;
     int n_go, n_failed, n_stop;
@@ -129,7 +129,7 @@ static inline int ss_exchanged(int k)
 enum { SS_GO_RIGHT, SS_GO_WRONG, SS_FAILED_RIGHT, SS_FAILED_WRONG, SS_STOPS, SS_COUNTED, SS_N_SETS,
        SS_MAX_BLOCKS = 5 * SS_N_PARAMETERS };
 
-/* Rows of one set, as many as there is room for: all trials. */
+/* The rows of one set, with memory for all trials. */
 typedef struct ss_set {
     size_t n, *subject;
     double *columns[4], *weights;
@@ -156,7 +156,7 @@ typedef struct ss_model {
     size_t n_covariates[SS_N_PARAMETERS];
     double start[SS_N_PARAMETERS][2];     /* of location and scale */
     double *init, *fastest;               /* of t0; the fastest response of each subject */
-    double *nodes[2], *guide_nodes[2], *guide_widths;       /* quadrature; what else the guide has */
+    double *nodes[2], *guide_nodes[2], *guide_widths;       /* quadrature; widths of the guide */
 } ss_model;
 
 static inline void ss_model_free(ss_model *m)
@@ -202,9 +202,9 @@ static inline void ss_gauss_legendre(int n, double *x, double *w)
     }
 }
 
-/* The log likelihood by ss_go, ss_failed or ss_stop of one trial of a typical subject whose rates are given:
-   what known answers and simulations are compared with. Of a response log(1 - pgf), which models have in the
-   row of counts, is added. NAN without memory. */
+/* The log likelihood, by ss_go, ss_failed or ss_stop, of one trial of a typical subject with the given rates,
+   to be compared with known answers and simulations. For a response log(1 - pgf) is added, which models have in
+   the row of counts. NAN when out of memory. */
 static inline double ss_typical_trial(const gpumc_row_kind *kind, double won, double lost, double rt,
                                       double delay)
 {
@@ -246,7 +246,7 @@ static inline void ss_set_add(ss_set *s, size_t subject, double a, double b, dou
     s->weights[s->n++] = weight;
 }
 
-/* No response: one more in the cell of its subject and delay. */
+/* A trial without a response: adds 1 to the weight of the row of its subject and delay. */
 static inline void ss_set_stop(ss_set *s, size_t subject, double delay, double truncation, double deadline)
 {
     for (size_t i = s->n; i-- > 0 && s->subject[i] == subject;)
@@ -302,7 +302,7 @@ static inline void ss_set_describe(ss_model *m, int which, const char *name, con
         r->data.nodes = (const double *const *)m->nodes;
         r->data.n_nodes = (size_t)m->options.nodes;
     }
-    if (kind->n_columns < 4 && which != SS_STOPS) return;       /* neither widths nor nodes: led by itself */
+    if (kind->n_columns < 4 && which != SS_STOPS) return;       /* neither widths nor nodes: its own guide */
     r->guide = &s->guide;
     s->guide = r->data;
     s->guide.columns = s->guide_columns;
@@ -354,7 +354,7 @@ static inline int ss_model_rows(ss_model *m, gpumc_error *error)
 
 /* ---- covariates ---------------------------------------------------------------------------------- */
 
-/* The column in units of its standard deviation from its mean, into column j of n. */
+/* Standardises a column to mean 0 and standard deviation 1, into column j of n. */
 static inline int ss_standardise(const double *from, size_t n_subjects, double *to, size_t j, size_t n)
 {
     double mean = 0, square = 0;
@@ -430,14 +430,14 @@ static inline const char *ss_pooled_scale(int k)
     }
 }
 
-/* Where the values of one parameter lie, what they come from, and the priors of location and scale. */
+/* The support of a parameter's values, their population, and the priors of location and scale. */
 typedef struct ss_law {
     gpumc_kind kind;
     double lower, upper;
     gpumc_hier_link link;
     gpumc_population_family *family;
     const gpumc_row_kind *density, *quantile;          /* instead of a family */
-    const char *with;                     /* the second parameter of the quantile */
+    const char *with;                     /* the other parameter that the quantile takes */
     int quantile_form, unscaled;
     gpumc_kind m_kind;
     double m_lower, m_upper;
@@ -463,7 +463,7 @@ static inline ss_law ss_law_u(int k)
     return law;
 }
 
-/* A normal population cut off at lower and upper. */
+/* A normal population truncated to (lower, upper). */
 static inline void ss_law_cut(ss_law *law, double lower, double upper)
 {
     law->kind = law->m_kind = upper < INFINITY ? GPUMC_INTERVAL : GPUMC_LOWER;
@@ -495,7 +495,7 @@ static inline ss_law ss_law_t(int k)
     return law;
 }
 
-/* The program's milliseconds in seconds. The process of errors has the bounds of the go process. */
+/* The priors of BEESTS, its milliseconds in seconds. The process of errors has the bounds of the go process. */
 static inline ss_law ss_law_beests(int k)
 {
     const int go = k >= SS_MU_GO, mean = k == SS_MU || k == SS_MU_GO || k == SS_MU_ERR;
@@ -592,15 +592,15 @@ static inline ss_law ss_law_legacy(int k)
     return law;
 }
 
-/* p: z, location and scale of sigma, then of tau. What multiplies s_sigma (0) or s_tau (1) in the formulas of
-   the head; adds its derivatives to g. */
+/* The rotated z that multiplies s_sigma (which = 0) or s_tau (1) in the formulas of the head. p: z, location
+   and scale of sigma, then of tau; adds the derivatives to g. */
 GPUMC_FN gpumc_real ss_turned(const gpumc_real *p, int which, gpumc_real *g)
 {
     const gpumc_real log_tan = 2 * (p[4] - p[1]) + gpumc_log(p[5]) - gpumc_log(p[2]);
     const gpumc_real c = gpumc_sqrt(gpumc_inv_logit(-2 * log_tan));
     const gpumc_real s = gpumc_sqrt(gpumc_inv_logit(2 * log_tan));
     const gpumc_real own = c * p[0] - s * p[3], other = s * p[0] + c * p[3];
-    const gpumc_real turn = c * s * (which ? own : -other);                   /* by log_tan */
+    const gpumc_real turn = c * s * (which ? own : -other);                   /* derivative by log_tan */
     g[0] += which ? s : c;
     g[1] -= 2 * turn;
     g[2] -= turn / p[2];
@@ -665,7 +665,7 @@ static inline void ss_prior_add(ss_model *m, const char *name, gpumc_prior_famil
     m->priors[m->description.n_priors++] = prior;
 }
 
-/* Location, scale and coefficients of one parameter; the first of those that share a scale adds it. */
+/* Adds location, scale and coefficients of one parameter; a shared scale is added by the first that has it. */
 static inline void ss_group_add(ss_model *m, int k)
 {
     const char *name = ss_parameter_get(k)->name;
@@ -698,7 +698,7 @@ static inline void ss_group_add(ss_model *m, int k)
     }
 }
 
-/* The coordinate of a value for the start: its own, its logarithm, or the quantile's z. */
+/* The sampled value for a start value: itself, its logarithm, or z of the quantile form. */
 static inline double ss_start_at(const ss_law *law, const double *start, double value)
 {
     const double low = gpumc_Phi((law->lower - start[0]) / start[1]);
@@ -708,7 +708,7 @@ static inline double ss_start_at(const ss_law *law, const double *start, double 
     return gpumc_inv_Phi((gpumc_Phi((value - start[0]) / start[1]) - low) / (high - low));
 }
 
-/* The subjects' values. t0 starts below the fastest response. */
+/* Adds the block of the subjects' values. t0 starts below the fastest response. */
 static inline void ss_subjects_add(ss_model *m, int k)
 {
     const ss_law law = ss_law_of(m, k);
@@ -741,7 +741,7 @@ static inline void ss_subjects_add(ss_model *m, int k)
     }
 }
 
-/* What the likelihood would give 0, or has no place for. */
+/* Refuses data to which the likelihood would give probability 0, and options that do not go together. */
 static inline int ss_model_refuse(const ss_data *d, const ss_model_options *o, gpumc_error *error)
 {
     const char *name = ss_kind_get(o->kind)->name;

@@ -1,11 +1,11 @@
 /* stop_signal_rows.h: likelihoods of the stop-signal models, one trial or cell a row, with all derivatives.
 
-   Evidence with unit noise, rate v and threshold B reaches it at a Wald time; two such accumulators race, one
-   matching the stimulus (v_plus), one not (v_minus), and a stop process whose finishing time is ex-Gaussian
-   (mu, sigma, tau), counted from the stop signal and truncated below, races against both. On stop trials of
-   the ABCD task the signal replaces the stimulus after a delay, so the rates begin at v0 and grow towards
-   those of go trials at speed g (Weigard et al. 2023). Probabilities of go failure and trigger failure come
-   as probits y_gf and y_tf. Times in seconds, all other parameters on their natural scale.
+   Evidence that grows with rate v and unit noise reaches a threshold B at a Wald time; two such accumulators
+   race, one matching the stimulus (v_plus), one not (v_minus), and a stop process whose finishing time is
+   ex-Gaussian (mu, sigma, tau), counted from the stop signal and truncated below, races against both. On stop
+   trials of the ABCD task the signal replaces the stimulus after a delay, so the rates begin at v0 and grow
+   towards those of go trials at speed g (Weigard et al. 2023). Probabilities of go failure and trigger failure
+   come as probits y_gf and y_tf. Times in seconds, all other parameters on their natural scale.
 
        row              parameters p                                             columns x
        ss_go            B t0 v_won v_lost                                        rt
@@ -13,26 +13,26 @@
        ss_stop          B t0 v_plus v_minus v0 g mu sigma tau y_gf y_tf          delay truncation deadline
                                                                                  width; nodes
        ss_counts        y_gf                                                     omissions responses
-   and with _failed and _stop as above, delays and all but the width
-       ss_rdex_...      as RDEX-ABCD without v0 and g, its go row that above
+   and with _failed and _stop as above, with the same columns but for the width
+       ss_rdex_...      as RDEX-ABCD without v0 and g; its go row is ss_go
        ss_range_go      B range t0 v_won v_lost            thresholds uniform on (B, B + range)
        ss_beests_go     mu_go sigma_go tau_go              one ex-Gaussian go process, not truncated
        ss_beests2_go    those of winner and loser          one for each choice
        ss_..._nofail_.. BEESTS without y_gf and y_tf: neither go nor trigger failures
        ss_wald          B t0 v_won                         the winner's density alone; no other row
 
-   Winner and loser enter a likelihood alike but for their parts, so correct responses and errors are the same
-   row with the rates exchanged. What go failures add is in ss_counts, but for successful stops. ss_stop is
-   one row for all stops of a subject at one delay, their number its weight; its nodes are Gauss-Legendre
-   abscissae and weights on (-1, 1), 48 of them for errors below 1e-8.
+   A likelihood depends on which accumulator has won, not on which matches the stimulus, so correct responses and
+   errors take the same row with the rates exchanged. The contribution of go failures is in ss_counts, except
+   for successful stops. ss_stop has one row for all stops of a subject at one delay, weighted by their number;
+   its nodes are Gauss-Legendre abscissae and weights on (-1, 1), 48 of them for errors below 1e-8.
 
    A deadline is the time from the onset of the stimulus after which no response counts; SS_NO_DEADLINE stands
-   for none. With one, a go trial without a response is no longer a go failure alone. It is the row ss_stop
-   with a delay of SS_NO_SIGNAL: the signal comes after the deadline, when all rates have arrived.
+   for none. With one, a go trial without a response may also be a late response. It is a row of ss_stop with a
+   delay of SS_NO_SIGNAL: the signal comes after the deadline, when all rates have reached those of go trials.
 
-   Rates of stop trials have kinks, where they arrive at those of go trials; a path of the sampler that
-   crosses one between two gradients gains or loses energy. Rows with a width above 0, in units of rates,
-   round them off: those guide paths, while rows of width 0 decide at their ends.
+   The rates of stop trials have kinks where they reach those of go trials; a trajectory that crosses one between
+   two gradients gains or loses energy. Rows with a width above 0, in units of rates, round the kinks off: these
+   guide trajectories, while rows of width 0 decide whether their ends are accepted.
 
    Plain C for gcc, clang and nvcc; include after gpumc.h. The inner leaves of gpumc.h (gpumc__) that it uses
    take positive arguments only. Read first: ss_race. */
@@ -43,7 +43,7 @@
 #define SS_NO_SIGNAL 1e6
 #define SS_INV_ROOT_2PI GPUMC_R(0.39894228040143267794)     /* phi(0) */
 
-/* exp(-x^2/2), and the larger of two; NaN comes through. */
+/* exp(-x^2/2), and the larger of two values; NaN is passed on. */
 GPUMC_FN gpumc_real ss_bell(gpumc_real x) { return gpumc__exp_fall(GPUMC_R(-0.5) * x * x); }
 GPUMC_FN gpumc_real ss_max(gpumc_real a, gpumc_real b) { return a < b ? b : a; }
 /* ((y + 5) M(y) - 1) (y + 5), M the Mills ratio, x = (y - 5) / (y + 5):
@@ -54,7 +54,7 @@ GPUMC__POLY(mills, 24, 9.280810471531577, -7.3978554803580225, 5.017615135380624
     6.757500151928843e-05, -1.8835522585701035e-06, -1.024832208812561e-05, 7.014960060832095e-07,
     1.6728974124561607e-06, -1.05169802948032e-07, -2.82339433774545e-07, 8.720230759425635e-09,
     4.1860437444245755e-08, -1.7142774262008796e-10, -3.728815011600475e-09)
-/* gpumc_mills for x >= 0, by one division. 6.5 ULP */
+/* gpumc_mills for x >= 0, with one division; error 6.5 ULP */
 GPUMC_FN double ss_mills(double x)
 {
     const double y = 1.0 / (x + 5.0);
@@ -137,7 +137,7 @@ GPUMC_FN void ss_push_log_tail(ss_time at, gpumc_real tau, gpumc_real weight, gp
     g[2] += hazard * at.a * at.excess;
 }
 
-/* The probability of a failure, whose probit is y, and of none. */
+/* The probabilities of a failure, of which y is the probit, and of none. */
 typedef struct ss_failure { gpumc_real fails, works; } ss_failure;
 GPUMC_FN ss_failure ss_failure_of(gpumc_real y)
 {
@@ -164,13 +164,13 @@ GPUMC_FN gpumc_real ss_not_stopped(const gpumc_real *p, gpumc_real x, gpumc_real
 
 /* ---- the rates of stop trials -------------------------------------------------------------------- */
 
-/* What a parabola that rounds |x| off where it is below width has above it, */
+/* How far the parabola that rounds off |x| < width is above |x|, */
 GPUMC_FN gpumc_real ss_rounding(gpumc_real x, gpumc_real width)
 {
     const gpumc_real size = gpumc_fabs(x), within = width - (size < width ? size : width);
     return within * within / ss_max(2 * width, GPUMC_R(1e-30));
 }
-/* and the derivative of both together. */
+/* and the derivative of |x| plus that. */
 GPUMC_FN gpumc_real ss_bend(gpumc_real x, gpumc_real width)
 {
     const gpumc_real slope = x / ss_max(width, GPUMC_R(1e-30));
@@ -183,7 +183,7 @@ GPUMC_FN gpumc_real ss_rate(gpumc_real v, gpumc_real v0, gpumc_real reach, gpumc
     return (above < low ? low : above)
          + GPUMC_R(0.5) * (ss_rounding(v - low, width) - ss_rounding(v - high, width));
 }
-/* Hands the derivative by that rate on to those by v, v0 and g. */
+/* Passes the derivative by that rate, slope, on to those by v, v0 and g. */
 GPUMC_FN void ss_push_rate(gpumc_real v, const gpumc_real *p, gpumc_real delay, gpumc_real width,
                            gpumc_real slope, gpumc_real *by_v, gpumc_real *by_v0_g)
 {
@@ -213,10 +213,10 @@ GPUMC_ROW(ss_failed, 10, 0, 4)
 /* P = int q(s) S+(s + delay - t0) S-(s + delay - t0) ds: below s_on, where no accumulator can have arrived
    (each S < 1 by less than 1e-13), by the distribution function of q, above it by quadrature in y, s = mu +
    sigma (1 + sinh(k y) / k), whose step is about sigma near the Gaussian part and grows with the distance.
-   The limits are constants to the derivatives: what they contribute cancels, or is below 1e-12.
+   The derivatives take the limits for constants: what these would contribute cancels, or is below 1e-12.
 
-   A deadline T leaves out what comes after it: the integral ends at `last` = T - delay, and a stop process
-   that is not done by then, Q(last), needs a go process that is late, G(T) = S+ S- at T - t0. */
+   With a deadline T the integral ends at `last` = T - delay; if the stop process has not finished by then, with
+   probability Q(last), there is no response only if the go process is late: G(T) = S+ S- at T - t0. */
 #define SS_GROWTH GPUMC_R(0.7)                              /* k */
 
 GPUMC_FN gpumc_real ss_asinh(gpumc_real x)
@@ -226,7 +226,7 @@ GPUMC_FN gpumc_real ss_asinh(gpumc_real x)
     return x < 0 ? -y : y;
 }
 typedef struct ss_limits { gpumc_real middle, half; } ss_limits;      /* in k y */
-/* From lo to last, in seconds; the tail above is less than 3e-11 of P. */
+/* The limits from lo to last, in seconds, or to less, where the tail above is under 3e-11 of P. */
 GPUMC_FN ss_limits ss_limits_from(gpumc_real lo, gpumc_real last, gpumc_real mu, gpumc_real sigma,
                                   gpumc_real tau)
 {
@@ -236,7 +236,7 @@ GPUMC_FN ss_limits ss_limits_from(gpumc_real lo, gpumc_real last, gpumc_real mu,
     const ss_limits limits = { GPUMC_R(0.5) * (b + a), GPUMC_R(0.5) * (b - a) };
     return limits;
 }
-/* Where the stop process may begin, and where the go process may. */
+/* The lower limit of the stop process' time (ss_first), and the earliest time of the go process (ss_on). */
 GPUMC_FN gpumc_real ss_first(gpumc_real mu, gpumc_real sigma, gpumc_real truncation)
 { return ss_max(truncation, mu - 10 * sigma); }
 /* x: delay truncation deadline */
@@ -247,7 +247,8 @@ GPUMC_FN gpumc_real ss_on(gpumc_real b, gpumc_real t0, gpumc_real fastest, const
     return last < on ? last : on;
 }
 
-/* A node at y in (-1, 1): its u and its density times ds, both but for constants; excess as above. */
+/* A node at y in (-1, 1): its u, its density times ds up to the factor ss_mass_unit, and the excess as above.
+   */
 typedef struct ss_node { gpumc_real u, mass, excess; } ss_node;
 GPUMC_FN ss_node ss_node_at(ss_limits limits, gpumc_real y, gpumc_real weight, gpumc_real a)
 {
@@ -259,10 +260,10 @@ GPUMC_FN ss_node ss_node_at(ss_limits limits, gpumc_real y, gpumc_real weight, g
     const ss_node node = { u, (e + inv) * weight * tau_q, w < 0 ? size + phi / tau_q : ahead };
     return node;
 }
-/* What ss_node.mass lacks of q ds. */
+/* The factor that ss_node.mass lacks to be q ds. */
 GPUMC_FN gpumc_real ss_mass_unit(ss_limits limits, gpumc_real a)
 { return (GPUMC_R(0.5) / SS_GROWTH) * limits.half * a; }
-/* Adds mass times the derivatives of log q to g, by mu and sigma times sigma, by tau times tau. */
+/* Adds mass times the derivatives of log q to g: those by mu and sigma times sigma, that by tau times tau. */
 GPUMC_FN void ss_push_node(ss_node node, gpumc_real a, gpumc_real mass, gpumc_real *g)
 {
     g[0] += mass * (node.u - node.excess);
@@ -270,7 +271,7 @@ GPUMC_FN void ss_push_node(ss_node node, gpumc_real a, gpumc_real mass, gpumc_re
     g[2] += mass * (a * node.excess - 1);
 }
 
-/* S and its derivatives by b and v, and by t0 but for the factor -b t^(-3/2). */
+/* S and its derivatives by b and v; phi is that by t0 but for the factor b t^(-3/2). */
 typedef struct ss_survivor { gpumc_real S, by_b, by_v, phi; } ss_survivor;
 GPUMC_FN ss_survivor ss_survivor_at(gpumc_real b, gpumc_real v, gpumc_real t, gpumc_real root)
 {
@@ -280,7 +281,8 @@ GPUMC_FN ss_survivor ss_survivor_at(gpumc_real b, gpumc_real v, gpumc_real t, gp
                             2 * phi * (root - v * outer), -2 * b * (phi * outer), phi };
     return s;
 }
-/* Adds mass times S+ S- and its derivatives by b, t0, v+, v-. Before 1e-8 s both are 1 to the last bit. */
+/* Returns mass times S+ S- and adds its derivatives by b, t0, v+, v- to g. Before 1e-8 s both S are 1 to the
+   last bit. */
 GPUMC_FN gpumc_real ss_both_survive(gpumc_real b, gpumc_real v, gpumc_real w, gpumc_real t, gpumc_real mass,
                                     gpumc_real *g)
 {
@@ -294,11 +296,10 @@ GPUMC_FN gpumc_real ss_both_survive(gpumc_real b, gpumc_real v, gpumc_real w, gp
     return by_plus * plus.S;
 }
 
-/* The log likelihood of pgf + (1 - pgf) [ptf G(T) + (1 - ptf) (P + Q(last) G(T))], given what the nodes sum
-   up: the integral and its derivatives, without ss_mass_unit and the normalisation of the truncated q. on:
-   before it P is the distribution function; late: G(T); p, by: mu sigma tau y_gf y_tf, by of the integral, to
-   become those of the result. Returns the value, in scale what multiplies derivatives of the integral and of
-   late by other parameters. */
+/* The log of pgf + (1 - pgf) [ptf G(T) + (1 - ptf) (P + Q(last) G(T))] from the sums over nodes: the integral
+   and by, its derivatives by mu, sigma, tau, both without ss_mass_unit and the normalisation of the truncated
+   q. on: before it P is the distribution function; late: G(T); p, g: mu sigma tau y_gf y_tf. Returns the value,
+   and in scale the factors of the derivatives of the integral and of late by the other parameters. */
 GPUMC_FN gpumc_real ss_stopped(const gpumc_real *p, const gpumc_real *x, gpumc_real on, gpumc_real late,
                                gpumc_real integral, const gpumc_real *by, gpumc_real *g, gpumc_real *scale)
 {
@@ -330,9 +331,9 @@ GPUMC_FN gpumc_real ss_stopped(const gpumc_real *p, const gpumc_real *x, gpumc_r
     g[4] -= phi_tf * go.works * (P - late) / like;
     return gpumc_log(like);
 }
-/* 1 with a deadline, the weight of what is late. */
+/* 1 with a deadline, else 0: the weight of G(T). */
 GPUMC_FN gpumc_real ss_timed(const gpumc_real *x) { return x[2] < GPUMC_R(SS_NO_DEADLINE) ? 1 : 0; }
-/* The race at the deadline. Adds the derivatives of G(T) by b, t0, v+, v- to g. */
+/* G(T), the race at the deadline. Adds its derivatives by b, t0, v+, v- to g. */
 GPUMC_FN gpumc_real ss_race_late(const gpumc_real *p, const gpumc_real *x, gpumc_real *g)
 { return ss_both_survive(p[0], p[2], p[3], x[2] - p[1], ss_timed(x), g); }
 
@@ -361,7 +362,7 @@ GPUMC_FN void ss_stop_rates(const gpumc_real *p, const gpumc_real *x, gpumc_real
     effective[2] = ss_rate(p[2], p[4], p[5] * x[0], x[3]);
     effective[3] = ss_rate(p[3], p[4], p[5] * x[0], x[3]);
 }
-/* The nodes sum derivatives by the rates at this delay. */
+/* The sums over nodes have derivatives by the rates at this delay. */
 GPUMC_CELLS(ss_stop, 11, 0, 4, 2)
 {
     gpumc_real go[4];
@@ -414,7 +415,7 @@ GPUMC_FINISH(ss_rdex_stop)
 /* A density or survivor and its derivatives by b, range, v and t, all divided by exp(log_base). */
 typedef struct ss_part { gpumc_real log_base, value, by_b, by_range, by_v, by_t; } ss_part;
 
-/* Of a fixed threshold. */
+/* Density and survivor for a fixed threshold. */
 GPUMC_FN ss_part ss_density(gpumc_real b, gpumc_real v, gpumc_real t)
 {
     const gpumc_real root = gpumc__rsqrt_normal(t), inv = root * root, x = (b - v * t) * root;
@@ -435,7 +436,8 @@ GPUMC_FN ss_part ss_survival(gpumc_real b, gpumc_real v, gpumc_real t)
                            -b * phi * root * root * root };
     return part;
 }
-/* Adds a part with a weight and a share of the range to a mean, whose base it takes. */
+/* Adds a part, brought to the base of the mean, with a weight; share: the place of its threshold in the range.
+   */
 GPUMC_FN void ss_mean_add(ss_part *mean, ss_part part, gpumc_real weight, gpumc_real share)
 {
     const gpumc_real w = weight * gpumc_exp(part.log_base - mean->log_base);
@@ -491,7 +493,7 @@ GPUMC_FN ss_part ss_either(int first, ss_part a, ss_part b)
 GPUMC_FN int ss_is_small(gpumc_real range, gpumc_real x_1, gpumc_real x_2, gpumc_real root)
 { return range * root * ss_max(1, ss_max(gpumc_fabs(x_1), gpumc_fabs(x_2))) < GPUMC_R(0.2); }
 
-/* Mean density and mean survivor. Where the closed forms would cancel, that of the points. */
+/* Mean density and mean survivor: closed forms or, where their terms would cancel, the means of the points. */
 GPUMC_FN ss_part ss_range_density(gpumc_real b, gpumc_real range, gpumc_real v, gpumc_real t)
 {
     const gpumc_real root = gpumc__rsqrt_normal(t), cube = root * root * root, inv = 1 / range;
@@ -544,7 +546,7 @@ GPUMC_ROW(ss_range_failed, 9, 0, 3)
 {
     return ss_range_race(p, x[0], g) + ss_not_stopped(p + 5, x[0] - x[1], x[2], g + 5);
 }
-/* Adds mass times S+ S- at t and its derivatives. */
+/* Returns weight times S+ S- at t and adds its derivatives to g. */
 GPUMC_FN gpumc_real ss_range_survive(const gpumc_real *p, gpumc_real t, gpumc_real weight, gpumc_real *g)
 {
     const gpumc_real after = ss_max(t, GPUMC_R(1e-8));
@@ -579,7 +581,7 @@ GPUMC_FINISH(ss_range_stop)
 
 /* ---- BEESTS: ex-Gaussian go processes ------------------------------------------------------------- */
 
-/* log density of a go response at rt, of mu sigma tau. */
+/* The log density of a go response at rt, with parameters mu sigma tau. */
 GPUMC_FN gpumc_real ss_push_density(const gpumc_real *p, gpumc_real rt, gpumc_real *g)
 {
     const gpumc_real u = (rt - p[0]) / p[1], a = p[1] / p[2], w = a - u, excess = gpumc_mills_excess(w);
@@ -596,7 +598,7 @@ GPUMC_FN gpumc_real ss_push_tail(const gpumc_real *p, gpumc_real rt, gpumc_real 
     ss_push_log_tail(at, p[2], 1, g);
     return ss_log_tail(at);
 }
-/* What an accumulator that has not finished contributes to a node: *survivor and by, its derivatives. */
+/* The probability that an accumulator has not finished at a time, *survivor; adds its derivatives to by. */
 GPUMC_FN void ss_linear_tail(const gpumc_real *p, gpumc_real time, gpumc_real *survivor, gpumc_real *by)
 {
     const ss_time at = ss_time_at(time, p[0], p[1], p[2]);
@@ -604,7 +606,7 @@ GPUMC_FN void ss_linear_tail(const gpumc_real *p, gpumc_real time, gpumc_real *s
     ss_push_log_tail(at, p[2], *survivor, by);
 }
 
-/* One go process, or the winner's. Adds mass times its survivor at a time and the derivatives. */
+/* Returns mass times the survivor of one go process at a time, or of two, and adds the derivatives to g. */
 GPUMC_FN gpumc_real ss_one_survives(const gpumc_real *p, gpumc_real time, gpumc_real mass, gpumc_real *g)
 {
     gpumc_real S, by[3] = { 0, 0, 0 };
@@ -629,7 +631,7 @@ GPUMC_FN gpumc_real ss_running(const gpumc_real *p, gpumc_real x, gpumc_real tru
     ss_push_log_tail(first, p[2], -begun, g);
     return truncation < x ? log_Q : 0;
 }
-/* As ss_stopped, of mu sigma tau alone: at these probits neither process fails. */
+/* As ss_stopped, by mu sigma tau alone: with these probits neither process fails. */
 GPUMC_FN gpumc_real ss_stopped_surely(const gpumc_real *p, const gpumc_real *x, gpumc_real late,
                                       gpumc_real integral, const gpumc_real *by, gpumc_real *g,
                                       gpumc_real *scale)

@@ -10,7 +10,7 @@
 typedef struct ss_task {
     int trials, stops, runs;              /* trials of a run, how many of them are stop trials; runs */
     int start_ms, step_ms, top_ms;        /* of the staircase, which stays in [0, top_ms] */
-    int carry;                            /* it goes on over runs instead of starting anew */
+    int carry;                            /* it continues over runs instead of starting again */
     double deadline;                      /* seconds: no response counts that comes later; 0: any does */
 } ss_task;
 
@@ -32,15 +32,16 @@ static inline double ss_draw_wald(double b, double v, gpumc_rng *rng)
     return gpumc_rng_uniform(rng) * (mean + x) <= mean ? x : mean * mean / x;
 }
 
-/* A standard normal number above u; beyond 35, where nothing is left of Phi(-u), by the tail's leading term. */
+/* A standard normal number above u; for u > 35, where Phi(-u) underflows, by the leading term of the tail. */
 static inline double ss_draw_tail(double u, gpumc_rng *rng)
 {
     if (u > 35) return sqrt(u * u + 2 * gpumc_rng_exponential(rng));
     return -gpumc_inv_Phi(gpumc_rng_uniform(rng) * gpumc_Phi(-u));
 }
 
-/* An ex-Gaussian above a bound. Where tries are in vain, by its parts: the normal one is above the bound, or
-   below, and then the exponential one, which has no memory, begins anew there. See ss_stop_mean. */
+/* An ex-Gaussian above a bound, by rejection or, if 100 tries fail, from its parts: either the normal part is
+   above the bound, or it is below, and then the exponential part, which is memoryless, starts again at the
+   bound. See ss_stop_mean. */
 static inline double ss_draw_ex_gaussian(double mu, double sigma, double tau, double above, gpumc_rng *rng)
 {
     const double u = (above - mu) / sigma, w = sigma / tau - u;
@@ -53,14 +54,14 @@ static inline double ss_draw_ex_gaussian(double mu, double sigma, double tau, do
     return from + tau * gpumc_rng_exponential(rng);
 }
 
-/* Where a rate has got to from v0 at speed g when the stop signal replaces the stimulus. */
+/* The rate reached from v0 at speed g when the stop signal replaces the stimulus. */
 static inline double ss_grown_rate(double v, double v0, double g, double ssd)
 {
     return v0 + fmin(fmax(v - v0, -g * ssd), g * ssd);
 }
 
-/* When the accumulators for (0) and against (1) the stimulus are done, from the onset of the stimulus. None is
-   before it, as no response is recorded there; the likelihood of BEESTS leaves that out. */
+/* Finishing times of the accumulators for (0) and against (1) the stimulus, from its onset. None is before it,
+   as no response is recorded there; the likelihood of BEESTS ignores this truncation. */
 static inline void ss_draw_go(ss_kind kind, const double *theta, int ssd_ms, gpumc_rng *rng, double time[2])
 {
     const int runners = ss_ex_gaussians(kind);
@@ -80,7 +81,7 @@ static inline void ss_draw_go(ss_kind kind, const double *theta, int ssd_ms, gpu
     }
 }
 
-/* Fills response and rt of a trial whose stimulus and delay are given. The baseline has no stop process. */
+/* Simulates response and rt of a trial with the given stimulus and delay. The baseline has no stop process. */
 static inline void ss_simulate_trial(ss_kind kind, const double *theta, double truncation, double deadline,
                                      gpumc_rng *rng, ss_trial *trial)
 {
@@ -108,8 +109,8 @@ static inline int ss_step(int ssd_ms, const ss_trial *trial, int step_ms, int to
     return next < 0 ? 0 : next > top_ms ? top_ms : next;
 }
 
-/* Marks `stops` of n trials as stop trials, none beside another: every such set is equally likely, as that of
-   stops among n - stops + 1 places, behind each of which but the last a go trial is put. */
+/* Marks `stops` of n trials as stop trials, no two adjacent; every such set is equally likely: it is a set of
+   `stops` among n - stops + 1 places, with a go trial inserted after each of them but the last. */
 static inline void ss_draw_positions(int n, int stops, gpumc_rng *rng, ss_trial *trials)
 {
     int left = n - stops + 1, wanted = stops;
@@ -134,7 +135,7 @@ static inline void ss_draw_design(const ss_task *task, int subject, gpumc_rng *r
     }
 }
 
-/* Responses to a design, delays by the staircase. */
+/* Simulates responses to a design, with delays by the staircase. */
 static inline void ss_simulate_subject(ss_kind kind, const double *theta, double truncation,
                                        const ss_task *task, gpumc_rng *rng, ss_trial *trials)
 {
@@ -198,7 +199,7 @@ static inline void ss_draw_parameters(const ss_group *group, double covariate, g
                                        + group->scale[k] * gpumc_rng_normal(rng));
 }
 
-/* Normal draws, brought to mean 0 and standard deviation 1. */
+/* Normal draws, standardised to mean 0 and standard deviation 1. */
 static inline void ss_draw_covariate(gpumc_rng *rng, double *x, size_t n)
 {
     double mean = 0, square = 0;
@@ -207,8 +208,8 @@ static inline void ss_draw_covariate(gpumc_rng *rng, double *x, size_t n)
     for (size_t i = 0; i < n; i++) x[i] = n > 1 ? (x[i] - mean) / sqrt(square / (double)(n - 1)) : 0;
 }
 
-/* A study of n subjects, s001, s002, ...; theta gets SS_N_PARAMETERS values of each. Without a covariate a
-   subject's draws depend on seed and number alone. Returns 0 with a text on error. */
+/* Simulates a study of n subjects, s001, s002, ...; theta gets SS_N_PARAMETERS values of each. Without a
+   covariate a subject's draws depend on seed and number alone. Returns 0 with a text on error. */
 static inline int ss_simulate(ss_kind kind, const ss_group *group, const ss_task *task, double truncation,
                               size_t n, uint64_t seed, ss_data *d, double *theta, gpumc_error *error)
 {
@@ -262,7 +263,7 @@ static inline int ss_writer_open(ss_writer *w, const char *path, gpumc_error *er
     return w->file || ss_file_fail(error, path, "written");
 }
 
-/* Gives the file its name if all of it could be written. */
+/* Renames the file to its final name if all of it could be written. */
 static inline int ss_writer_close(ss_writer *w)
 {
     const int failed = ferror(w->file);
@@ -272,7 +273,7 @@ static inline int ss_writer_close(ss_writer *w)
     return 0;
 }
 
-/* Leaves nothing. */
+/* Removes the unfinished file. */
 static inline void ss_writer_drop(ss_writer *w)
 {
     fclose(w->file);
