@@ -23048,7 +23048,7 @@ static const char *gpumc__calls_for_trees(const gpumc__run *r)
     return held ? gpumc__warning_names[held->code] : NULL;
 }
 
-/* NUTS draws all again, from where chains are; finding NULL: resumes this. Returns 0 when stopped before. */
+/* NUTS draws all again from where chains are (finding NULL: goes on doing so). Returns 0 when stopped early. */
 static int gpumc__sample_again(gpumc__run *r, const char *finding)
 {
     gpumc_adapt *a = r->adapt;
@@ -23070,7 +23070,7 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
     return gpumc__advance(r, r->n_iterations[0]);
 }
 
-/* Whether draws fall short by so little that up to four times as many would do, at a moderate cost. */
+/* Whether draws fall short so little that up to four times as many do, at 32 gradients a draw at most. */
 static int gpumc__calls_for_more(const gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;
