@@ -23048,7 +23048,7 @@ static const char *gpumc__calls_for_trees(const gpumc__run *r)
     return held ? gpumc__warning_names[held->code] : NULL;
 }
 
-/* NUTS draws all again from where chains are (finding NULL: goes on doing so). Returns 0 when stopped early. */
+/* NUTS draws all again from where chains are (finding NULL: goes on so). Returns 0 when stopped early. */
 static int gpumc__sample_again(gpumc__run *r, const char *finding)
 {
     gpumc_adapt *a = r->adapt;
