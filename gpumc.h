@@ -21697,7 +21697,7 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
         : rises ? "the log density rises away from its median where the chains end (check its sign)"
         : falls ? "its draws span nine orders of magnitude or more, towards zero"
         : positive && !unit && s.q95 > 1e6 * s.q50
-                && s.q95 / s.q50 * (s.q95 / s.q50) > s.q50 / s.q5     /* not if the lower tail is far longer */
+                && s.q95 / s.q50 * (s.q95 / s.q50) > s.q50 / s.q5   /* not if the lower tail is far longer */
             ? "its upper tail does not seem to end" : NULL;
 }
 
@@ -22715,8 +22715,8 @@ static int gpumc__is_in_empty(const gpumc_adapt *a, const double *q)
     return square < (double)a->dim + 4 * sqrt(2 * (double)a->dim) + 4;
 }
 
-/* Whether NUTS leads from where a restarted chain was to the draws; in another mode it comes to rest. mass then
-   bounds the log mass of that mode from above, by the mean log density and the entropy of a normal, in no
+/* Whether NUTS leads from where a restarted chain was to the draws; in another mode it comes to rest. Then
+   mass bounds that mode's log mass from above, by the mean log density and the entropy of a normal, in no
    coordinate narrower than the metric's, as draws that hardly moved show no width; else it is infinite. */
 static int gpumc__leads(gpumc__run *r, size_t restart, const gpumc__proofs *proofs, double *mass)
 {
@@ -22752,8 +22752,8 @@ static int gpumc__leads(gpumc__run *r, size_t restart, const gpumc__proofs *proo
     return leads;
 }
 
-/* Whether next to no mass is where a chain was before its restart, by a climb that finds a mode there. ceiling:
-   of the draws, see fresh starts; -infinity where it is not known. */
+/* Whether next to no mass is where a chain was before its restart, by a climb that finds a mode there.
+   ceiling: of the draws, see fresh starts; -infinity where it is not known. */
 static int gpumc__is_next_to_nothing(gpumc__run *r, size_t restart, double *ceiling)
 {
     gpumc__fresh s;
@@ -22775,9 +22775,9 @@ static int gpumc__is_next_to_nothing(gpumc__run *r, size_t restart, double *ceil
     return is_nothing;
 }
 
-/* Only a note where NUTS leads from the place left to the draws, or it has next to no mass: by a climb, by new
-   draws there, or by the chain's own, if half of the chains were healthy or the margin is four times as large.
-   Once a place is not proven to be such, there is a warning, and no gradients are spent on further ones. */
+/* Only a note where NUTS leads from the place left to the draws, or it has next to no mass: by a climb, by
+   new draws there, or by the chain's own, if half of the chains were healthy or the margin is four times as
+   large. Once a place is not proven to be such, there is a warning: others get no more gradients. */
 static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, gpumc__proofs *proofs)
 {
     gpumc_fit *f = r->fit;
