@@ -9192,8 +9192,9 @@ static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *
     if (!values) return GPUMC__BAD_ROWS("%s is NULL", label);
     for (size_t i = 0; i < n; i++)
         if (!(fabs(values[i]) <= most))
-            return GPUMC__BAD_ROWS("%s is %g in row %.0f (from 0)%s", label, values[i], (double)i,
-                                   gpumc__is_finite(values[i]) ? ", too large for single precision" : "");
+            return GPUMC__BAD_ROWS("%s is %g in %s %.0f (from 0)%s", label, values[i],
+                                   *what == 'n' ? "node" : "row", (double)i, gpumc__is_finite(values[i])
+                                   ? ", too large for single precision" : "");
     return GPUMC_OK;
 }
 
@@ -12061,7 +12062,7 @@ static void gpumc__hier_draw_starts(gpumc_hier *h, gpumc__climb *climbs, double 
             if (b->given->init) continue;
             memcpy(starts + b->at * GPUMC__STARTS + k * b->size, c->work + b->at, b->size * sizeof(double));
             h->params[i].init = starts + b->at * GPUMC__STARTS;
-            h->params[i].n_inits = GPUMC__STARTS;
+            h->params[i].n_inits = k + 1;
         }
     }
 }
@@ -17661,7 +17662,7 @@ static int gpumc__csv_line(gpumc__reader *r)
         r->subject = NULL;
         more = !gpumc__csv_line_ends(r);
         if (v && more == (i + 1 == n))
-            return gpumc__malformed(r, r->at, "a row of %s than %.0f fields", more ? "more" : "less",
+            return gpumc__malformed(r, r->at, "a row of %s than %.0f fields", more ? "more" : "fewer",
                                     (double)n);
     }
     if (n == 0 && r->csv.no_header) r->at = line;
@@ -18941,9 +18942,11 @@ static void gpumc__rewind_stream(gpumc_stream *z, size_t chain, size_t n)
         if (e->form != GPUMC__IS_SAMPLED) continue;
         for (size_t k = 0, first = 0; !s->status; first = ++k * e->chunk) {
             const size_t keep = n <= first ? 0 : gpumc__smaller(n - first, e->chunk);
+            const double bytes = (double)keep * (double)row;
             FILE *file = fopen(gpumc__chunk_file(s, e, chain, k), "r+b");
             if (!file && !keep) break;
-            if (!file || fseek(file, 0, SEEK_END) != 0 || (double)ftell(file) < (double)keep * (double)row)
+            if (!file && errno != ENOENT) s->status = gpumc__file_failed(s->error, s->path, "opened");
+            else if (!file || fseek(file, 0, SEEK_END) != 0 || (double)ftell(file) < bytes)
                 GPUMC__REFUSE(s, "%.150s has fewer draws than the checkpoint: not the same run, or damaged",
                               s->path);
             else if (!gpumc__truncate(file, keep * row))
@@ -19527,6 +19530,9 @@ static inline void gpumc__fence(gpumc__sheet *s, double *low, double *high)
     const double first = gpumc__quantile(s, 0.005), last = gpumc__quantile(s, 0.995);
     *low = fmax(gpumc__quantile(s, 0), first - (last - first) / 3);
     *high = fmin(gpumc__quantile(s, 1), last + (last - first) / 3);
+    if (*low < *high) return;                               /* else nearly all draws are one number */
+    *low = gpumc__quantile(s, 0);
+    *high = gpumc__quantile(s, 1);
 }
 
 /* Bandwidth by Silverman's (1986) rule. */

@@ -454,7 +454,7 @@ static const reader_case csv_cases[] = {
     { "", "line 1, column 1: no line that names or holds anything" },
     { "\n\n", "line 3, column 1: no line that names or holds anything" },
     { "\na\n1\n", "line 1, column 1: an empty line before others (a missing value is NA)" },
-    { "a,b\n1,2\n3\n", "line 3, column 2: a row of less than 2 fields" },
+    { "a,b\n1,2\n3\n", "line 3, column 2: a row of fewer than 2 fields" },
     { "a,b\n1,2,3\n", "line 2, column 4: a row of more than 2 fields" },
     { "a,b\n1,2,\n", "line 2, column 4: a row of more than 2 fields" },
     { "a,b\n1,2,", "line 2, column 4: a row of more than 2 fields" },
@@ -491,7 +491,7 @@ static void check_readers(void)
     static const reader_case no_header[] = {
         { "1,2\n3,4.5\n", "V1[2]=1 3; V2[2]~=2 4.5" },
         { "", "line 1, column 1: no line that names or holds anything" },
-        { "1,2\n3\n", "line 2, column 2: a row of less than 2 fields" },
+        { "1,2\n3\n", "line 2, column 2: a row of fewer than 2 fields" },
     };
     static const reader_case comments[] = {
         { "# first\n#\n\"a\",b\n# 1,2,3\n1,2\n#", "a[1]=1; b[1]=2" },

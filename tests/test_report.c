@@ -969,6 +969,17 @@ static void check_density(void)
         CHECK(fabs(sum - 1) < 2e-3, "a density of %g", sum);
         CHECK(worst < 0.03 * (1 + half), "off by %g", worst);
     }
+    /* of draws of which all but one in 500 are 0 the curve still has a range */
+    const gpumc_series atom = { x, 4, 5000, 5000, 1 };
+    double low = 0, high = 0;
+    gpumc__sheet s;
+    for (size_t i = 0; i < 20000; i++) x[i] = i % 500 ? 0 : 1 + (double)i;
+    CHECK(gpumc__open_series(&s, atom, NULL), "no sheet");
+    gpumc__fence(&s, &low, &high);
+    CHECK(low == 0 && high == 19501, "%g to %g", low, high);
+    const double peak = gpumc__estimate_density(x, 20000, low, high, gpumc__kernel_width(&s), u, d);
+    CHECK(peak > 0 && isfinite(peak), "a density up to %g", peak);
+    gpumc__close_sheet(&s);
 }
 
 int main(void)

@@ -377,7 +377,7 @@ static void check_bad_input(void)
     column[0][41] = 0.5;
     d = data_of(&mixture, 100, 10);
     node[0][1] = NAN;
-    REFUSED((void)0, "node column 0 is nan in row 1");
+    REFUSED((void)0, "node column 0 is nan in node 1");
     node[0][1] = 1e300;                                  /* nodes are kept in double */
     d.single_precision = 1;
     CHECK(gpumc_rows_bytes(&d, &error) > 0, "%s", error.text);
