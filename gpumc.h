@@ -12225,24 +12225,24 @@ GPUMC__OFTEN
 
 /* ========================================================================================= >>nuts
    The no-U-turn sampler as a state machine: it asks for a gradient, is told one, and advances by one leapfrog
-   step. No recursion, no callback, no allocation: O(depth) states in the caller's block, so the same text
-   drives one chain in a loop, a batch of chains that wait for one gradient call, and a team of GPU threads
-   that share a chain. Letters as in Hoffman & Gelman (2014) and Betancourt (2017): q position, p momentum, g
-   gradient of the log density, H energy, H0 the energy a transition starts from, eps step size, w = H0 - H
-   the log weight of a leaf. Read first: Betancourt, appendix A; then gpumc_nuts_tell below, the only place
-   where a tree grows.
+   step. No recursion, no callback, no allocation: O(depth) states in the caller's memory, so the same source
+   drives one chain in a loop, a batch of chains that share one gradient call, and a team of GPU threads that
+   share one chain. Letters as in Hoffman & Gelman (2014) and Betancourt (2017): q position, p momentum, g
+   gradient of the log density, H energy, H0 that at a transition's start, eps step size, w = H0 - H the log
+   weight of a leaf. Read first: Betancourt, appendix A; then gpumc_nuts_tell below, the only place where a
+   tree grows.
 
    Random numbers of transition t (counter words: block, stream, t, chain; streams below):
      MOMENTUM      dim normals, gpumc_rng_normals
-     TREE          uniforms in the order of use: of a first block where the draw lies in it, then one for each
-                   further leaf; of a doubling its direction (above 1/2: forward), then one for each leaf of
-                   its reservoir but the first, last the join, if it comes to one
+     TREE          uniforms in order of use. First block, if it has three leaves: the draw's place in it, then
+                   one for each further leaf. Every doubling: one for its direction (above 1/2: forward), one
+                   for each leaf but the first (reservoir sampling), and one for the join, if it is reached
      SEARCH | k    dim normals, the momentum of attempt k of the step size search before transition t */
 #define GPUMC__STREAM_MOMENTUM (1u << 24)
 #define GPUMC__STREAM_TREE (2u << 24)
 #define GPUMC__STREAM_SEARCH (4u << 24)
 #define GPUMC__STREAM_START (5u << 24)
-#define GPUMC__STREAM_GENERATE (6u << 24)       /* 7: directions of the gradient check */
+#define GPUMC__STREAM_GENERATE (6u << 24)       /* 7u << 24: directions and points of >>check */
 #define GPUMC__STREAM_RESCUE (8u << 24)
 #define GPUMC__MAX_DEPTH 20
 #define GPUMC__MAX_RANK 64
@@ -12251,8 +12251,8 @@ GPUMC__OFTEN
 GPUMC_FN double gpumc__square(double x) { return x * x; }
 
 /* ---- the metric -------------------------------------------------------------------------------- */
-/* x += U' c, by pieces that stay in the nearest cache while every row of U passes; whole turns of a team, so
-   that each member keeps the elements that GPUMC_EACH gives it. */
+/* Adds to x the rows of U times c, by pieces of x that stay in the first-level cache meanwhile. A piece is a
+   multiple of the team's size, so that each member handles the elements that GPUMC_EACH gives it. */
 GPUMC__COPIES(, void, gpumc__add_directions,
               (const double *GPUMC__RESTRICT c, const double *GPUMC__RESTRICT U, size_t rank, size_t n,
                double *GPUMC__RESTRICT x), (c, U, rank, n, x), n > 64)
@@ -12267,7 +12267,7 @@ GPUMC__COPIES(, void, gpumc__add_directions,
     }
 }
 
-/* x <- (I + U (Lambda^(half_power / 2) - I) U') x, for -1, 1 or 2 */
+/* x <- (I + U (Lambda^(half_power / 2) - I) U') x, for half_power -1, 1 or 2 */
 static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_stretch(const gpumc_metric *m, int half_power, double *x)
 {
     double c[GPUMC__MAX_RANK];
@@ -12279,8 +12279,8 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_stretch(const gpumc_metric *m, i
     gpumc__add_directions(c, m->vectors, m->rank, m->dim, x);
 }
 
-/* The blocks' factor, in place: x <- C x, C' x (transposed), C^-1 x (inverse) or C'^-1 x. Members are visited
-   in the order in which each one needs the others as they were, or, to solve, as they have become. */
+/* Applies the factor C of the blocks in place: x <- C x, C' x (transposed), C^-1 x (inverse) or C'^-1 x. The
+   order of the members is such that a product reads only old values of the others, a solve only new ones. */
 static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_blocks(const gpumc_metric *m, int transposed, int inverse,
                                                        double *x)
 {
@@ -12318,7 +12318,7 @@ static double gpumc__metric_mixed(const gpumc_metric *m, const double *u, size_t
     return sum;
 }
 
-/* Whether such a metric may hold directions beside its diagonal or blocks. */
+/* Whether a metric of this kind may hold directions (low rank) in addition to its diagonal or blocks. */
 static int gpumc__metric_has_rank(gpumc_metric_kind kind)
 { return kind == GPUMC_METRIC_LOW_RANK || kind == GPUMC_METRIC_BLOCKS; }
 
@@ -12330,7 +12330,7 @@ static double gpumc__metric_variance(const gpumc_metric *m, size_t i)
     if (m->kind == GPUMC_METRIC_DENSE) return m->covariance[i * m->dim + i];
     for (size_t l = 0; l < rank; l++)
         stretch += (m->lambda[l] - 1) * gpumc__square(gpumc__metric_mixed(m, m->vectors + l * m->dim, i));
-    return m->scale[i] * m->scale[i] * fmax(stretch, DBL_EPSILON);             /* that rounding may cancel */
+    return m->scale[i] * m->scale[i] * fmax(stretch, DBL_EPSILON);          /* rounding may leave 0 or less */
 }
 
 /* v = M^-1 p */
@@ -12352,7 +12352,7 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_velocity(const gpumc_metric *m,
     } else GPUMC_EACH(i, m->dim) v[i] = s[i] * s[i] * p[i];
 }
 
-/* Standard normal z becomes a momentum of covariance M, in place. */
+/* Turns standard normal z into a momentum of covariance M, in place. */
 static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_momentum(const gpumc_metric *m, double *z)
 {
     const size_t n = m->dim;
@@ -12370,7 +12370,7 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_momentum(const gpumc_metric *m, 
     GPUMC_EACH(i, n) z[i] /= m->scale[i];
 }
 
-/* Whitened coordinates x, q = mean + W x with W W' = M^-1: r = W' g */
+/* r = W' g, the gradient in whitened coordinates x, where q = mean + W x and W W' = M^-1 */
 static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_pull(const gpumc_metric *m, const double *GPUMC__RESTRICT g,
                                                      double *GPUMC__RESTRICT r)
 {
@@ -12436,7 +12436,7 @@ GPUMC__COPIES(return, double, gpumc__distance,
     return square;
 }
 
-/* The same at q with gradient g, both whitened: zero where the metric makes the target a standard normal. */
+/* Fisher residual of q and gradient g, whitened into x and r: 0 where the metric makes the target N(0, I). */
 static GPUMC_TEAM GPUMC_LOOP double gpumc__metric_residual(const gpumc_metric *m, const double *q,
                                                            const double *g, double *GPUMC__RESTRICT x,
                                                            double *GPUMC__RESTRICT r)
@@ -12453,48 +12453,48 @@ enum {
     GPUMC__PHASE_PATH
 };
 
-/* Counted references to states spare a leapfrog step every copy; a state without uses is free. */
+/* States are reference-counted, so that a leapfrog step copies none; one with uses 0 is free. */
 typedef struct gpumc__state { double *q, *p, *g, lp; int uses; } gpumc__state;
 
-/* A finished subtree: its first and last state in integration order. Up the stack, levels fall strictly. */
+/* A finished subtree: its first and last state in integration order. Levels fall strictly up the stack. */
 typedef struct gpumc__node { int level; gpumc__state *begin, *end; } gpumc__node;
 
 struct gpumc_nuts {
     size_t dim;
-    int max_treedepth, depth_limit;  /* in force: warm-up lowers it while step sizes are still wild */
+    int max_treedepth, depth_limit;  /* the latter in force: warm-up lowers it, gpumc__adapt_limit_trees */
     double step_size;
     uint64_t seed;
     uint32_t chain, draw;            /* draw: number of the transition */
     int phase, n_states;
 
     gpumc_rng uniforms;              /* stream TREE */
-    double H0, shift, weight;        /* a leaf weighs e^(w - shift); weight: of the main tree's leaves */
-    int32_t steps[2];                /* of these either way */
+    double H0, shift, weight;        /* a leaf weighs e^(w - shift); weight: sum over the main tree */
+    int32_t steps[2];                /* leapfrog steps taken backward and forward */
 
-    int direction, n_stack;          /* the subtree: +1 or -1 */
+    int direction, n_stack;          /* of the subtree: +1 or -1; nodes on its stack */
     int32_t n_leaves, candidate_index;
-    int32_t block, behind;           /* leaves of a block; those of the first one that lie behind the draw */
+    int32_t block, behind;           /* leaves of a base block, 1 or 3; those of the first before the draw */
     double subtree_weight, candidate_energy;
 
     uint32_t attempt;                /* step size search */
     int search_direction, flat;
-    gpumc_draw_stats stats;          /* within a transition: what is known so far, sums instead of means */
+    gpumc_draw_stats stats;          /* within a transition: those so far, with sums in place of means */
 
     gpumc_sampler sampler;           /* NUTS, or a path: see >>mams */
     double length, window, kinetic, norms, cosine, slope, tau, zeta, step, sine, kicks[2], residual;
-    double apart[2], guided_accept;  /* log density above the guide's: where the path starts, where it ends */
+    double apart[2], guided_accept;  /* apart: log density minus the guide's, at the path's start and end */
     int32_t n_steps;
 
     const gpumc_metric *metric;      /* from here on pointers, which a checkpoint cannot hold */
-    double *scratch, *x, *divergence;    /* 2 dim, dim and dim doubles; x: whitened, of HMC's path */
+    double *scratch, *x, *divergence;    /* 2 dim, dim and dim doubles; x: whitened position on HMC's path */
     gpumc__node *stack;
-    gpumc__state *states, *current, *next, *from;    /* the draw; what is asked for; what that follows */
+    gpumc__state *states, *current, *next, *from;    /* all; the draw; the point asked for; the one before */
     gpumc__state *ends[2], *selected;        /* main tree; ends[0] backward, ends[1] forward */
     gpumc__state *candidate;         /* selection of the subtree so far */
 };
 
-/* The lowest free state, so that short trees stay within few cache lines. There is always one: two a node on
-   the stack, the two ends, the draw, both selections, the one asked for and one being merged are in use. */
+/* Takes the lowest free state, so that short trees stay within few cache lines. There is always one: in use
+   are at most two a node on the stack, both ends, the draw, both selections, next and one being merged. */
 static GPUMC_TEAM gpumc__state *gpumc__state_new(gpumc_nuts *s)
 {
     gpumc__state *a = s->states;
@@ -12587,7 +12587,7 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_restart(gpumc_nuts *s, const double *q)
     memset(&s->stats, 0, sizeof s->stats);
 }
 
-/* Puts the draw somewhere else between transitions, with its log density and gradient. */
+/* Replaces the draw, its log density and gradient, between transitions. */
 static void gpumc__nuts_move(gpumc_nuts *s, const double *q, double lp, const double *g)
 {
     memcpy(s->current->q, q, s->dim * sizeof(double));
@@ -12608,7 +12608,7 @@ static GPUMC_TEAM double gpumc__kinetic(gpumc_nuts *s, const gpumc__state *at)
     return 0.5 * gpumc__dot(at->p, s->scratch, s->dim);
 }
 
-/* Standard normals as the draw's momentum, or velocity. */
+/* Fills the draw's momentum, or velocity, with standard normals. */
 static GPUMC_TEAM void gpumc__nuts_normals(gpumc_nuts *s, uint32_t stream)
 {
     if (GPUMC_TEAM_RANK == 0) {
@@ -12629,7 +12629,7 @@ static GPUMC_TEAM double gpumc__nuts_refresh(gpumc_nuts *s, uint32_t stream)
 static GPUMC_TEAM int gpumc__is_diagonal(const gpumc_metric *m)
 { return m->rank == 0 && m->n_blocks == 0 && m->kind != GPUMC_METRIC_DENSE; }
 
-/* Vectors of this length repay the AVX2 copies. */
+/* Whether vectors are long enough for the AVX2 copies to pay. */
 static GPUMC_TEAM GPUMC__UNUSED int gpumc__is_long(const gpumc_nuts *s) { return s->dim > 64; }
 
 /* First half of a leapfrog step, up to the point where the gradient is needed: kick, then drift. */
@@ -12676,10 +12676,10 @@ static GPUMC_TEAM void gpumc__nuts_step(gpumc_nuts *s, int direction)
 }
 
 /* ---- turning ----------------------------------------------------------------------------------- */
-/* No-U-turn condition over two adjacent spans A (older) and B in integration order: the position difference
-   must point along the momenta at both ends of the joined span, and of the two spans that reach from one part
-   into the other (samplers that leave the latter out miss turns: Stan pull request 2800), which single leaves
-   (level 0) do not have. Position differences need no metric. */
+/* No-U-turn condition for two adjacent subtrees A (built first) and B, in integration order: the position
+   difference must point along the momenta at both ends of the joined trajectory, and likewise of A with the
+   first state of B, and of B with the last of A (samplers without these two miss turns: Stan pull request
+   2800). For single leaves (level 0) all three are the same. Position differences need no metric. */
 GPUMC__COPIES(return, int, gpumc__turns, (const gpumc_nuts *s, const gpumc__node *a, const gpumc__node *b),
               (s, a, b), gpumc__is_long(s))
 {
@@ -12706,13 +12706,13 @@ static GPUMC_TEAM void gpumc__nuts_double(gpumc_nuts *s)
     gpumc__nuts_step(s, s->direction);
 }
 
-/* A tree turns when it spans pi or somewhat more of a standard normal. Where eight leaves do not and twelve
-   do, doublings start from blocks of three leaves, not one, lest they go on to sixteen. */
+/* Leaves of a base block. On a standard normal a trajectory turns at length pi or slightly more. Where eight
+   leaves are too short for that and twelve are not, doubling starts from three leaves: 12 then, not 16. */
 static GPUMC_TEAM int32_t gpumc__nuts_block(const gpumc_nuts *s)
 { return s->depth_limit > 3 && 8 * s->step_size < 3.2 && 12 * s->step_size >= 3.2 ? 3 : 1; }
 
-/* The next leaf of the first block, which counts as two doublings. Each of the three would have built the
-   same block as often, so that one is selected by weight alone, once it is complete. */
+/* Takes the next leaf of the first block, which counts as two doublings. Each of its three leaves would have
+   built the same block with the same probability: once complete, one is selected by weight alone. */
 static GPUMC_TEAM void gpumc__nuts_base(gpumc_nuts *s)
 {
     if (s->n_leaves == s->block) {
@@ -12751,7 +12751,7 @@ static GPUMC_TEAM void gpumc__nuts_begin(gpumc_nuts *s)
     gpumc__nuts_base(s);
 }
 
-/* Ends the transition with the main tree's selection; what is left of an unfinished subtree is dropped. */
+/* Ends the transition with the main tree's selection; an unfinished subtree is discarded. */
 static GPUMC_TEAM int gpumc__nuts_finish(gpumc_nuts *s)
 {
     gpumc_draw_stats *t = &s->stats;
@@ -12803,7 +12803,7 @@ static GPUMC_TEAM int gpumc__nuts_join(gpumc_nuts *s)
     return 0;
 }
 
-/* Merges equal levels at the top of the stack; returns 1 when a merged subtree turns. */
+/* Merges nodes of equal level at the top of the stack; returns 1 when a merged subtree turns. */
 static GPUMC_TEAM int gpumc__nuts_merge(gpumc_nuts *s)
 {
     while (s->n_stack > 1 && s->stack[s->n_stack - 1].level == s->stack[s->n_stack - 2].level) {
@@ -12818,8 +12818,8 @@ static GPUMC_TEAM int gpumc__nuts_merge(gpumc_nuts *s)
     return 0;
 }
 
-/* Weight of a leaf. One that outweighs the start by more than e^500, as on the way in from a far tail, moves
-   the shift, lest sums overflow. */
+/* Weight e^(w - shift) of a leaf. Where that is above e^500, as on the way in from a far tail, the shift
+   moves to w, so that sums do not overflow. */
 static GPUMC_TEAM double gpumc__leaf_weight(gpumc_nuts *s, double w)
 {
     if (w - s->shift > 500) {
@@ -12831,12 +12831,12 @@ static GPUMC_TEAM double gpumc__leaf_weight(gpumc_nuts *s, double w)
     return gpumc_exp(w - s->shift);
 }
 
-/* A new leaf of the current subtree, in slot next, with its gradient there. */
+/* Adds the state next, whose gradient is known, to the current subtree as a leaf. */
 static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
 {
     const double H = gpumc__leapfrog_end(s, s->next, s->direction * s->step_size), w = s->H0 - H;
     const int divergent = !(-w <= GPUMC__DIVERGENCE), forward = s->direction > 0;
-    const int level = s->block > 1 ? 2 : 0;       /* of a block: three leaves are nearly two doublings */
+    const int level = s->block > 1 ? 2 : 0;       /* of a base block: three leaves count as two doublings */
     const double e = divergent ? 0 : gpumc_exp(-fabs(w));
     const double weight = divergent ? 0 : s->shift == 0 && w <= 0 ? e : gpumc__leaf_weight(s, w);
     gpumc__node *node = &s->stack[s->n_stack];
@@ -12868,7 +12868,7 @@ static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
     if ((s->n_leaves - 1) % s->block == 0) {
         node->level = level;
         node->begin = node->end = s->next;
-        s->next->uses++;                          /* the reference of next goes over to the node */
+        s->next->uses++;                          /* the node takes over the reference of next */
         s->n_stack++;
     } else {
         gpumc__state_set(&node[-1].end, s->next);
@@ -12881,8 +12881,8 @@ static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
 }
 
 /* ---- search for a first step size (Stan's rule) ------------------------------------------------ */
-/* From step_size (0.1 at first), doubled or halved with a fresh momentum each time until the acceptance of
-   one step crosses 0.8. Beyond 1e7 the density has no curvature: the search ends and says so by flat. */
+/* Doubles or halves step_size (0.1 at first), with a fresh momentum each time, until the acceptance of one
+   step crosses 0.8. Ends and sets flat above 1e7, where the density has no curvature, and below 1e-300. */
 static GPUMC_TEAM void gpumc__nuts_search(gpumc_nuts *s)
 {
     if (!(s->step_size > 0)) s->step_size = 0.1;
@@ -12906,7 +12906,7 @@ static GPUMC_TEAM void gpumc__nuts_searched(gpumc_nuts *s)
 }
 
 /* ---- public ------------------------------------------------------------------------------------ */
-static GPUMC_TEAM void gpumc__path_begin(gpumc_nuts *s);          /* both in >>mams */
+static GPUMC_TEAM void gpumc__path_begin(gpumc_nuts *s);          /* both defined in >>mams */
 static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s);
 
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_ask(gpumc_nuts *s)
@@ -12947,21 +12947,21 @@ GPUMC_API GPUMC_TEAM const gpumc_draw_stats *gpumc_nuts_stats(const gpumc_nuts *
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { return s->divergence; }
 
 /* ========================================================================================= >>mams
-   Transitions along one path whose length is fixed before it starts, accepted or rejected at its end. In
-   whitened coordinates x, q = mean + W x with W W' = M^-1 and whitened gradient r = W' g:
-     HMC    velocities u are standard normal, kicks add r. Where the metric has a spring, the target is taken
-            for nearly N(0, 1): x and u turn about the mean exactly and only r + x kicks (Shahbaba, Lan,
-            Johnson & Neal 2014), by what leaves the least error of first order in it. A path is one step or
-            pairs of equal ones.
-     MAMS   a velocity u of length one, uniform on the sphere at the start; x moves by sqrt(d) eps u, kicks
-            turn u towards r. The energy is -lp plus the kinetic energy that the kicks add, zero at the
-            start: what they stretch and squeeze the sphere by (Robnik, Cohn-Gordon & Seljak 2025).
-   Lengths come from a window around `length`, by Halton numbers of the transition's number: the same in every
-   chain, so that chains on a device end together, and fixed beforehand, so that detailed balance is that of
-   every single length. A window that reached from 0 to 2 length would map x to -x near length pi and leave
-   squares unmixed. Any force that depends on the position alone keeps steps reversible and their Jacobian
-   known, so gradients may be a guide's; only the energies at both ends must be the density's. Steps are then
-   tuned by the guide's energies: what lies between the two no step size mends. Read first: gpumc__mams_kick,
+   Transitions along one path (trajectory) whose length is fixed beforehand; its end is accepted or rejected.
+   In whitened coordinates x, where q = mean + W x with W W' = M^-1, and with the whitened gradient r = W' g:
+     HMC    the velocity u is standard normal, kicks add multiples of r. On the spring (metric->spring) the
+            target is taken for nearly N(0, I): x and u rotate about the mean exactly, and only the remaining
+            force r + x kicks (Shahbaba, Lan, Johnson & Neal 2014), with kick sizes that minimise the energy
+            error to first order in that force. A path is one step or an even number of equal ones.
+     MAMS   the velocity u has length one and is uniform on the sphere at the start; x moves by sqrt(d) eps u,
+            kicks turn u towards r. The energy is -lp plus a kinetic energy, zero at the start, to which every
+            kick adds minus the log Jacobian of its map of the sphere (Robnik, Cohn-Gordon & Seljak 2025).
+   Lengths fill a window around `length` by Halton numbers of the transition's number: the same in every
+   chain, so that chains on a device end together, and known beforehand, so that detailed balance holds for
+   each length. In a window from 0 to 2 length, lengths near pi would map x to -x and leave squares unmixed.
+   Any force that depends on the position alone keeps steps reversible and their Jacobian known, so gradients
+   may be a guide's; only the energies at both ends must be the density's. Steps are then tuned by the guide's
+   energies, as no step size reduces the difference between guide and density. Read first: gpumc__mams_kick,
    then gpumc__path_step.
 
    Random numbers of transition t: MOMENTUM as in >>nuts; the first uniform of TREE decides acceptance. */
@@ -12976,9 +12976,9 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampl
 }
 
 /* ---- the microcanonical step -------------------------------------------------------------------- */
-/* Turns a unit velocity u towards the unit vector e for a while tau, zeta = e^-tau, with cosine = u.e:
-   u <- along e + keep u, again of length one. The kinetic energy gained is, in units of d - 1,
-   tau - log 2 + log of what this returns. */
+/* Turns the unit velocity u towards the unit vector e for a time tau, with zeta = e^-tau and cosine = u.e:
+   u <- along e + keep u, again of length one. The kinetic energy gained is (d - 1) (tau - log 2 + log norm),
+   where norm is the value returned. */
 static GPUMC_TEAM double gpumc__mams_kick(double cosine, double zeta, double *along, double *keep)
 {
     const double norm = 1 + cosine + (1 - cosine) * zeta * zeta;
@@ -12987,8 +12987,8 @@ static GPUMC_TEAM double gpumc__mams_kick(double cosine, double zeta, double *al
     return norm;
 }
 
-/* The gradient there is known: whitened, into scratch, its length, the cosine of its angle with the velocity,
-   and tau, how long a whole step kicks, half of it at either end; where there is no slope, not at all. */
+/* Prepares kicks at a point whose gradient is known: whitened gradient (scratch), its length (slope), the
+   cosine of its angle with the velocity, and tau, the kick time of a whole step, 0 without a slope. */
 GPUMC__COPIES(, void, gpumc__mams_meet, (gpumc_nuts *s, const gpumc__state *at), (s, at), gpumc__is_long(s))
 {
     const double *GPUMC__RESTRICT g = at->g, *GPUMC__RESTRICT u = at->p, d = (double)s->dim;
@@ -13003,7 +13003,7 @@ GPUMC__COPIES(, void, gpumc__mams_meet, (gpumc_nuts *s, const gpumc__state *at),
     s->tau = s->slope > 1e-13 ? s->step_size * sqrt(d) * s->slope / (d - 1) : 0;
 }
 
-/* A uniform direction for the draw; returns the energy there. */
+/* Draws a velocity uniform on the sphere; returns the energy at the path's start. */
 static GPUMC_TEAM double gpumc__mams_refresh(gpumc_nuts *s)
 {
     double *u = s->current->p, norm;
@@ -13016,7 +13016,7 @@ static GPUMC_TEAM double gpumc__mams_refresh(gpumc_nuts *s)
     return -s->current->lp;
 }
 
-/* u <- along r + keep u, then q moves by eps W u. */
+/* u <- along r + keep u, then q <- q + sqrt(d) step_size W u. */
 GPUMC__COPIES(, void, gpumc__mams_drift,
               (gpumc_nuts *s, const gpumc__state *from, gpumc__state *to, double along, double keep),
               (s, from, to, along, keep), gpumc__is_long(s))
@@ -13037,8 +13037,9 @@ GPUMC__COPIES(, void, gpumc__mams_drift,
     GPUMC_EACH(i, s->dim) q[i] = q0[i] + eps * v[i];
 }
 
-/* Kicks for half a step, the path's first, or a whole one, which is two half kicks at one point; then drifts.
-   kinetic, in units of d - 1, lacks the logarithm of norms, what kicks returned multiplied: one for many. */
+/* Kicks, for half a step at the path's start, else for a whole one (two half kicks at one point); then
+   drifts. kinetic is in units of d - 1, without log norms, the product of the kicks' norms: one logarithm for
+   many. */
 static GPUMC_TEAM void gpumc__mams_begin(gpumc_nuts *s)
 {
     const int is_first = s->stats.n_leapfrog == 0;
@@ -13053,8 +13054,7 @@ static GPUMC_TEAM void gpumc__mams_begin(gpumc_nuts *s)
     gpumc__mams_drift(s, s->from, s->next, s->slope > 1e-13 ? along / s->slope : 0, keep);
 }
 
-/* Energy at the end of a step, its last half kick included; +infinity where it is not finite. Leaves zeta to
-   a step that follows. */
+/* Energy at the end of a step, its last half kick included; +infinity if not finite. Sets zeta for the next. */
 static GPUMC_TEAM double gpumc__mams_end(gpumc_nuts *s, const gpumc__state *at)
 {
     gpumc__mams_meet(s, at);
@@ -13066,17 +13066,17 @@ static GPUMC_TEAM double gpumc__mams_end(gpumc_nuts *s, const gpumc__state *at)
 }
 
 /* ---- the spring --------------------------------------------------------------------------------- */
-/* Half a kick for a turn by h. Along the orbit, what the spring leaves of the log density is made of
-   harmonics m: linear terms of the first, quadratic ones of the second, cubic ones of the first and, a third
-   as much, of the third. Two half kicks of k balance all but sin(m h / 2) - k m cos(m h / 2) of each. This k
-   makes the sum of their squares least, weighted 3, 3, 1: h / 2 where h is small, and 0 at a quarter turn,
-   where what is left is an independent proposal. */
+/* Half kick of a step that rotates by the angle h. Along the orbit, what the log density has beside the
+   spring's normal consists of harmonics m: linear terms of the first, quadratic ones of the second, cubic
+   ones of the first and, a third as strong, the third. With two half kicks of size k, each leaves an energy
+   error in proportion to sin(m h / 2) - k m cos(m h / 2). This k minimises the sum of their squares, weighted
+   3, 3, 1. It is h / 2 for small h, and 0 for a quarter turn, where the step is an independent proposal. */
 static GPUMC_TEAM double gpumc__spring_kick(double sine, double c)
 { return sine * c * (1 + c) / (1 + c * (-2 + c * (2 + 3 * c))); }
 
-/* The same for two turns by h, with half kicks of k[0] at both ends and of k[1] between: they balance all but
-   sin(m h) - m (k[0] cos(m h) + k[1]) of each. Two numbers for three harmonics leave far less than one does;
-   where h is small they are h / 3 and 2 h / 3, Simpson's rule. */
+/* The same for two rotations by h, with half kicks k[0] at both ends and two of k[1] between: the errors are
+   in proportion to sin(m h) - m (k[0] cos(m h) + k[1]). Two sizes for three harmonics leave far less error
+   than one does; for small h they are h / 3 and 2 h / 3, Simpson's rule. */
 static GPUMC_TEAM void gpumc__spring_kicks(double sine, double c, double *k)
 {
     const double per = sine * c / (1 + c * (-2 + c * (1 + c * (18 + 15 * c))));
@@ -13084,7 +13084,7 @@ static GPUMC_TEAM void gpumc__spring_kicks(double sine, double c, double *k)
     k[1] = per * (1 + c) * (1 + c * (2 + 4 * c * (1 + c)));
 }
 
-/* Velocity for the draw, its position and gradient whitened, what one step does; returns the energy there. */
+/* Draws a velocity, whitens the draw and its gradient, prepares rotation and kicks; returns the energy. */
 static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
 {
     const double *u = s->current->p;
@@ -13096,7 +13096,7 @@ static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
     return 0.5 * gpumc__dot(u, u, s->dim) - s->current->lp;
 }
 
-/* Half a kick by the force that the spring does not make, then its motion. */
+/* Half a kick by r + x, the force beside the spring's, then the rotation; without one, by r, then a drift. */
 GPUMC__COPIES(, void, gpumc__hmc_begin, (gpumc_nuts *s, const gpumc__state *from, gpumc__state *to),
               (s, from, to), gpumc__is_long(s))
 {
@@ -13111,7 +13111,7 @@ GPUMC__COPIES(, void, gpumc__hmc_begin, (gpumc_nuts *s, const gpumc__state *from
         u[i] = cosine * kicked - sine * x0;
         x[i] = cosine * x0 + reach * kicked;
     }
-    if (gpumc__is_diagonal(s->metric)) {             /* apart: gcc vectorises no loop over so many arrays */
+    if (gpumc__is_diagonal(s->metric)) {      /* separate, as gcc vectorises no loop over so many arrays */
         GPUMC_EACH(i, s->dim) q[i] = mean[i] + S[i] * x[i];
         return;
     }
@@ -13133,7 +13133,7 @@ GPUMC__COPIES(return, double, gpumc__hmc_end, (gpumc_nuts *s, gpumc__state *to),
 }
 
 /* ---- transitions ------------------------------------------------------------------------------- */
-/* Number k of the Halton sequence: the digits of k mirrored at the point. */
+/* Number k of the Halton sequence in a base: the digits of k mirrored at the radix point. */
 static GPUMC_TEAM double gpumc__halton(uint32_t k, uint32_t base)
 {
     uint64_t mirrored = 0, places = 1;
@@ -13141,7 +13141,8 @@ static GPUMC_TEAM double gpumc__halton(uint32_t k, uint32_t base)
     return (double)mirrored / (double)places;
 }
 
-/* On the spring as few steps as reach the length, and no longer a path than they reach. */
+/* Number of steps of the next path; sets their size. On the spring: as few equal steps as reach `length`, one
+   or an even number; a path that would be longer than these reach ends where they do. */
 static GPUMC_TEAM int32_t gpumc__path_steps(gpumc_nuts *s)
 {
     const double most = (double)((1 << s->max_treedepth) - 1), eps = s->step_size;
@@ -13188,7 +13189,7 @@ static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
     t->selected = accepted ? t->n_leapfrog : 0;
     t->accept_stat = t->n_leapfrog * (w > 0 && !t->divergent ? 1 : e);
     t->accept_sym = t->n_leapfrog * 2 * e / (1 + e);
-    s->guided_accept = t->divergent && t->n_leapfrog < s->n_steps ? 0   /* at the end the density refuses */
+    s->guided_accept = t->divergent && t->n_leapfrog < s->n_steps ? 0   /* at the end it is the density's */
         : by_guide < 0 ? gpumc_exp(by_guide) : by_guide >= 0;
     if (accepted) s->apart[0] = s->apart[1];
     if (accepted && s->sampler == GPUMC_SAMPLER_HMC) s->residual = gpumc__distance(s->x, s->scratch, s->dim);
@@ -13197,12 +13198,12 @@ static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
     return gpumc__nuts_finish(s);
 }
 
-/* Whether the point asked for is the last of a path, so that the density decides there and not a guide. */
+/* Whether the point asked for is the last of a path, where the density is evaluated and not only a guide. */
 static int gpumc__path_ends(const gpumc_nuts *s)
 { return s->phase == GPUMC__PHASE_PATH && s->stats.n_leapfrog + 1 >= s->n_steps; }
 
-/* The gradient at the end of a step is known. A path that diverges is rejected where it does, by the energies
-   of the guide until it ends. */
+/* Completes a step, the gradient at its end being known. A path that diverges is rejected at once, before its
+   last step by the energies of the guide, if there is one. */
 static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
 {
     const int is_hmc = s->sampler == GPUMC_SAMPLER_HMC;
@@ -13214,7 +13215,7 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
     t->divergent = !(-w <= GPUMC__DIVERGENCE);
     if (t->divergent || t->n_leapfrog == s->n_steps) return gpumc__path_finish(s, H);
     gpumc__state_set(&s->from, NULL);
-    s->from = s->next;                            /* the reference of next goes over */
+    s->from = s->next;                            /* takes over the reference of next */
     gpumc__path_go_on(s);
     return 0;
 }
