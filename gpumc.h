@@ -13037,9 +13037,8 @@ GPUMC__COPIES(, void, gpumc__mams_drift,
     GPUMC_EACH(i, s->dim) q[i] = q0[i] + eps * v[i];
 }
 
-/* Kicks, for half a step at the path's start, else for a whole one (two half kicks at one point); then
-   drifts. kinetic is in units of d - 1, without log norms, the product of the kicks' norms: one logarithm for
-   many. */
+/* Kicks, for half a step at the path's start, then for whole ones (two half kicks at one point), and drifts.
+   kinetic is in units of d - 1, without log norms, the product of the kicks' norms: one log for many. */
 static GPUMC_TEAM void gpumc__mams_begin(gpumc_nuts *s)
 {
     const int is_first = s->stats.n_leapfrog == 0;
@@ -13054,7 +13053,7 @@ static GPUMC_TEAM void gpumc__mams_begin(gpumc_nuts *s)
     gpumc__mams_drift(s, s->from, s->next, s->slope > 1e-13 ? along / s->slope : 0, keep);
 }
 
-/* Energy at the end of a step, its last half kick included; +infinity if not finite. Sets zeta for the next. */
+/* Energy at the end of a step, last half kick included; +infinity if not finite. Sets zeta for the next. */
 static GPUMC_TEAM double gpumc__mams_end(gpumc_nuts *s, const gpumc__state *at)
 {
     gpumc__mams_meet(s, at);
@@ -13224,19 +13223,19 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
    Warm-up of a set of chains that learn together: one metric, one step size, one set of centring weights,
    from the draws and gradients of all of them. Everything happens in gpumc_adapt_update, between iterations,
    in chain order, so results do not depend on threads.
-       iterations      what is shared                   estimates
-       0 .. 30         centring; own metric and step    every 10, from the last 10 to 20 iterations
-       .. early_end    everything                       every 10, likewise
-       .. final        everything                       every 10; windows of W/5 growing by 1.5
-       .. W            everything                       step size of the sampler chosen when final begins
-   Trees give way to HMC on its spring as soon as that pays, from the first shared metric on. Where warm-up
-   may stop early, early_end is then; windows take 20 and 30 iterations, the final phase 20; more with fewer
-   than four chains. Anchors of hierarchies are learned after early_end: before, they would be of the way.
-   Draws are kept in the chains' own coordinates; when centring changes they are carried over to the new ones.
+       iterations         what chains share             estimates
+       0 .. own_end (30)  centring; own metric, step    every 10, from the last 10 to 20 iterations
+       .. early_end       everything                    every 10, likewise
+       .. final_start     everything                    every 10; windows of W/5 growing by 1.5
+       .. W               everything                    step size of the sampler chosen at final_start
+   NUTS gives way to HMC on the spring as soon as that pays, from the first shared metric on. If warm-up may
+   stop early, early_end moves there; windows then take 20 and 30 iterations, the final phase 20; more with
+   fewer than four chains. Anchors of hierarchies are learned after early_end: before, they would be those of
+   the way to the bulk. Draws are kept in the sampler's coordinates, and converted when centring changes.
    Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update below. */
 GPUMC__SELDOM
 /* ---- dual averaging (Hoffman & Gelman 2014, section 3.2) --------------------------------------- */
-typedef struct gpumc__dual { double mu, x, x_mean, h, limit; int t; } gpumc__dual; /* limit: of x */
+typedef struct gpumc__dual { double mu, x, x_mean, h, limit; int t; } gpumc__dual; /* x is at most limit */
 
 static void gpumc__dual_start(gpumc__dual *a, double step_size)
 {
@@ -13255,9 +13254,9 @@ static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
     a->x_mean = (1 - weight) * a->x_mean + weight * a->x;
 }
 
-/* The low-rank metric: ridge of the second moments, in whitened units, for few draws and for enough; variance
-   ratio that counts for trees; what one direction adds to the cost of a step; the residual |x + y|^2 of a
-   draw, x and y whitened, below which HMC on its spring gains no more. */
+/* Low-rank metric: ridge added to second moments, in whitened units, for few draws and for enough; variance
+   ratio from which a direction matters to NUTS; relative cost that it adds to a step; Fisher residual
+   |x + y|^2 of a draw, x and y whitened, below which HMC on the spring gains no more. */
 #ifndef GPUMC__RIDGE
 #define GPUMC__RIDGE 0.02
 #define GPUMC__FINE_RIDGE 1e-5
@@ -13265,12 +13264,12 @@ static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
 #define GPUMC__DIRECTION (1.0 / 64)
 #define GPUMC__RESIDUAL 0.03
 #endif
-#define GPUMC__MISFIT 0.4          /* of x + y, by gpumc__adapt_misfit: below, no direction is looked for */
+#define GPUMC__MISFIT 0.4          /* least second moment of x + y to seek directions: gpumc__adapt_misfit */
 #define GPUMC__SPRING_PAYS 0.2     /* see the choice of the sampler */
 
 /* ---- state ------------------------------------------------------------------------------------- */
-/* Parts of the draws over which moments of links are summed, and of blocks; draws in which the noise is
-   sought; multiplications that are worth it to wake threads for. */
+/* Parts of the draws over which moments of links are summed; ranges into which a metric's blocks are split;
+   draws in which the noise is sought; multiplications from which on waking threads pays. */
 enum {
     GPUMC__CENTRING_PARTS = 4, GPUMC__BLOCK_PARTS = 8, GPUMC__NOISE_DRAWS = 64, GPUMC__SHARED = 200000
 };
@@ -13278,7 +13277,7 @@ static size_t gpumc__moment_rows(size_t n_units) { return n_units ? 7 * GPUMC__C
 
 typedef struct gpumc__restart {
     size_t iteration, chain, source;
-    double level, healthy_level, mass;       /* mass: where it was, over that of the best, logarithm */
+    double level, healthy_level, mass;       /* mass: log mass of where it was, minus the best chain's */
     int witnesses;                           /* chains that did not lag */
 } gpumc__restart;
 #define GPUMC__MAX_RESTARTS 16
@@ -13296,14 +13295,14 @@ static void gpumc__count_in(gpumc__tally *t, double x)
 
 static double gpumc__tally_variance(const gpumc__tally *t) { return t->n > 1 ? t->scatter / (t->n - 1) : 0; }
 
-/* Makes a range hold x, unless that is NaN. */
+/* Extends a range to x, unless that is NaN. */
 static void gpumc__include(double *low, double *high, double x)
 {
     *low = fmin(*low, x);
     *high = fmax(*high, x);
 }
 
-/* Of one chain: energies and trees before the final phase, log densities in it. */
+/* Statistics of one chain: energies and trees before the final phase, log densities in it. */
 typedef struct gpumc__trial { gpumc__tally tally; double span, diverged, energy, jumps; } gpumc__trial;
 
 struct gpumc_adapt {
@@ -13313,20 +13312,20 @@ struct gpumc_adapt {
     size_t own_end, early_end, final_start;  /* see the head of the section */
     size_t next_switch, window;
     gpumc__dual dual;
-    size_t n_kept, capacity, background;     /* background: where the next window begins, over this one */
-    size_t best, n_selected, n_units;        /* best: the chain of the highest level */
-    double tolerance;                        /* how far below that is too far */
+    size_t n_kept, capacity, background;     /* background: draws before it go at the next switch */
+    size_t best, n_selected, n_units;        /* best: the chain of the highest log mass */
+    double tolerance;                        /* draws further below its level do not count */
     gpumc__restart restarts[GPUMC__MAX_RESTARTS];
     size_t n_restarts;
     double mixing;                           /* R-hat of the log density over the final phase */
-    double residual, n_residual;             /* summed over draws since the last estimate; their number */
-    double off_before;                       /* how far those were off by the metric in force then */
+    double residual, n_residual;             /* Fisher residuals of draws since an estimate: sum, number */
+    double off_before;                       /* gpumc__adapt_off of these, by the metric before it */
     double tree_step;                        /* step size of trees, before the spring */
     size_t spring_since;                     /* the iteration after which it was taken */
-    double two_steps[2];                     /* paths of as many, once tuned: their number, sum accepted */
+    double two_steps[2];                     /* iterations with paths of two steps; sum of acceptance rates */
     double swung[2];                         /* paths on the spring: their number, how many diverged */
-    gpumc_sampler sampler;                   /* in force, and why */
-    int guided;                              /* by the model's guide, which trees take for the model */
+    gpumc_sampler sampler;                   /* in force; reason: why */
+    int guided;                              /* gradients are a guide's; trees then sample the guide itself */
     char reason[160];
 
     gpumc_layout *layout;                    /* or NULL; from here on pointers, as in gpumc_nuts */
@@ -13334,28 +13333,28 @@ struct gpumc_adapt {
     gpumc__dual *duals;
     double *q, *g, *lp;                      /* kept draws, oldest first */
     uint32_t *owner;                         /* their chains */
-    size_t *used, n_used;                    /* those that count, see gpumc__adapt_list */
-    unsigned char *healthy;                  /* chains that do not lag; one more, 0, owns what none does */
+    size_t *used, n_used;                    /* those in use, see gpumc__adapt_list */
+    unsigned char *healthy;                  /* 1: does not lag; after all chains a 0, owner of void draws */
     gpumc__trial *trials;                    /* one a chain */
 
     double *levels, *masses;  /* scratch of one update: recent log density and log mass of every chain */
-    double *moments;                         /* means and variances: 4 dim, of parts for links 7 dim each */
-    size_t *selected;                        /* kept draws that are looked at */
-    double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
-    double *basis, *matrices, *slopes;       /* as found, one a coordinate for every shared value */
+    double *moments;                         /* means and variances: 4 dim, with links 7 dim for each part */
+    size_t *selected;                        /* indices of the draws selected */
+    double *x, *y;                           /* selected draws and gradients, scaled */
+    double *basis, *matrices, *slopes;       /* slopes: as found, one a coordinate for every shared value */
     double middles[GPUMC__MOST_SHARED];
     gpumc_team *team;                        /* or NULL; model_work has room for each of its members */
     double *model_work;
-    double *left;                            /* where chains were restarted: natural values, a row each */
-    double *pairs;                           /* of one coordinate, 2 a kept draw, twice */
-    double *units;                           /* of every unit, and part: see gpumc__adapt_units */
+    double *left;                            /* where restarted chains were: natural values, a row each */
+    double *pairs;                           /* q and g of one coordinate in every kept draw, twice */
+    double *units;                           /* 3 for every unit and part, see gpumc__adapt_units */
 };
 
-/* What belongs to one group of a hierarchy: element j of every parameter of n elements, two of which at least
-   are linked. Of several n that which covers most coordinates; size 0 where there is none. */
+/* Blocks of a metric, each of what belongs to one group of a hierarchy: element j of every parameter of n
+   elements, at least two of them linked. Of several n, that which covers most coordinates; size 0: none. */
 #define GPUMC__MAX_BLOCK 32
-/* Up to FULL_DIM coordinates the correlations of all are looked at, where few directions do not do. Beyond
-   RANK_DIM directions must be asked for: what it takes to look for them is memory. */
+/* Up to FULL_DIM coordinates all correlations are estimated where a few directions do not suffice. Beyond
+   RANK_DIM a low-rank metric must be asked for: the search for directions takes much memory. */
 enum { GPUMC__FULL_DIM = 256, GPUMC__RANK_DIM = 1 << 14 };
 typedef struct gpumc__blocks { size_t size, n, members[GPUMC__MAX_BLOCK]; } gpumc__blocks;
 
@@ -13408,17 +13407,17 @@ static void gpumc__adapt_resolve(gpumc_adapt_options *o, const gpumc_layout *lay
         o->num_warmup = o->num_chains == 1 ? 400 : 200;
         o->early_stop = 1;
     }
-    if (!(o->target_accept > 0)) o->target_accept = dim < 3 ? 0.95 : 0.8;   /* few: steps cost nothing */
+    if (!(o->target_accept > 0)) o->target_accept = dim < 3 ? 0.95 : 0.8;   /* few: steps are cheap */
     if (o->max_treedepth == 0) o->max_treedepth = 10;
     if (o->metric == GPUMC_METRIC_AUTO)
         o->metric = gpumc__layout_blocks(layout).size > 0 ? GPUMC_METRIC_BLOCKS
             : dim <= GPUMC__RANK_DIM ? GPUMC_METRIC_LOW_RANK : GPUMC_METRIC_DIAG;
 }
 
-/* Iterations in which anchors and step size of a spring are learned at least: some 80 draws. */
+/* Least number of iterations to learn anchors, or HMC's step size on the spring, from: some 80 draws. */
 static size_t gpumc__adapt_span(const gpumc_adapt *a) { return a->n_chains < 4 ? 80 / a->n_chains : 20; }
 
-/* The switch that follows one at iteration t, or final_start when none fits before it. */
+/* Iteration of the switch of windows after that at t, or final_start when none fits before it. */
 static size_t gpumc__next_switch(const gpumc_adapt *a, size_t t, size_t *window)
 {
     if (t < a->early_end) return t + 10 < a->early_end ? t + 10 : a->early_end;
@@ -13439,7 +13438,7 @@ static void gpumc__adapt_schedule(gpumc_adapt *a)
     a->next_switch = gpumc__next_switch(a, 0, &a->window);
 }
 
-/* Most iterations that a window ever spans. */
+/* Most iterations from which draws are kept at a time. */
 static size_t gpumc__longest_window(const gpumc_adapt *plan)
 {
     size_t foreground = 0, background = 0, longest = 0, t = 0, window = 0;
@@ -13460,9 +13459,9 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     const int dense = options->metric == GPUMC_METRIC_DENSE, ranked = gpumc__metric_has_rank(options->metric);
     const size_t whole = dense || (ranked && dim <= GPUMC__FULL_DIM) ? dim : 0;
     const size_t n_selected = (dense && dim > 64) || (ranked && dim > 64 && dim <= 128) ? 2 * dim
-        : dense || ranked ? 128 : 0;      /* 2 dim show all correlations; too dear beyond 128 unless asked */
+        : dense || ranked ? 128 : 0;     /* 2 dim show all correlations; beyond 128 too costly unless asked */
     const size_t n_basis = ranked && dim > GPUMC__MAX_RANK ? GPUMC__MAX_RANK : 0;
-    const size_t wide = n_basis && whole < n_selected ? n_selected : whole;   /* with products of draws */
+    const size_t wide = n_basis && whole < n_selected ? n_selected : whole;   /* or products of draws */
     const size_t side = wide > blocks.size ? wide : blocks.size;              /* of the largest matrix */
     const size_t of_blocks = GPUMC__BLOCK_PARTS * (4 * blocks.size + 5) * blocks.size;
     gpumc_adapt plan, *a = (gpumc_adapt *)gpumc__take(arena, 1, sizeof(gpumc_adapt));
@@ -13520,7 +13519,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     return a;
 }
 
-/* The options in force and dim, from what the caller gave. */
+/* Resolves and checks the options that the caller gave, and dim. */
 static gpumc_status gpumc__adapt_options(const gpumc_layout *layout, size_t *dim,
                                          const gpumc_adapt_options *given, gpumc_adapt_options *o,
                                          gpumc_error *error)
@@ -13568,11 +13567,11 @@ GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t ch
 { return &a->metrics[chain]; }
 
 /* ---- work for the team --------------------------------------------------------------------------
-   Between iterations no chain runs: passes over the kept draws are split over the team, by draws or by strips
-   of coordinates, such that every sum is taken in one order whatever the team. */
-enum { GPUMC__STRIP_COLUMNS = 96 };                   /* more than 64, from which on vectors are wide */
+   Between iterations no chain runs, and passes over the kept draws are split over the team, by draws or by
+   strips of coordinates, such that the order of every sum does not depend on the team's size. */
+enum { GPUMC__STRIP_COLUMNS = 96 };                   /* more than 64, where the AVX2 copies begin */
 
-/* work: the multiplications of all parts; few are done before another thread is awake. */
+/* work: the multiplications of all parts; a few are done sooner than another thread wakes. */
 static void gpumc__adapt_share_long(const gpumc_adapt *a, size_t work, size_t n_parts,
                                     void (*run)(size_t, int, void *), void *user)
 { gpumc__run_parts(n_parts > 1 && work >= GPUMC__SHARED ? a->team : NULL, run, n_parts, user); }
@@ -13585,8 +13584,8 @@ static size_t gpumc__strip_of(size_t n, size_t part, size_t *from)
 { *from = part * GPUMC__STRIP_COLUMNS; return gpumc__smaller(n - *from, GPUMC__STRIP_COLUMNS); }
 
 /* ---- kept draws -------------------------------------------------------------------------------- */
-/* Draws that did not move carry no news, and those next to the start of a divergent step are biased towards
-   it; start points are kept for once. */
+/* Keeps the chains' draws, except those that did not move, which carry no information, and those of divergent
+   transitions within four steps of the start, which are biased towards it. Start points serve only once. */
 static void gpumc__adapt_keep(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const size_t n = a->dim;
@@ -13602,8 +13601,8 @@ static void gpumc__adapt_keep(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
 }
 
-/* Lists the kept draws that count for an estimate: of one chain, or, whenever draws have been judged or
-   forgotten, of all (GPUMC__NONE). */
+/* Lists the kept draws in use: those of one chain, or (GPUMC__NONE, whenever draws have been judged or
+   forgotten) of all that do not lag; without draws too far below the chain's, or the best one's, level. */
 static void gpumc__adapt_list(gpumc_adapt *a, size_t chain)
 {
     const double least = a->levels[chain == GPUMC__NONE ? a->best : chain] - a->tolerance;
@@ -13615,7 +13614,7 @@ static void gpumc__adapt_list(gpumc_adapt *a, size_t chain)
     }
 }
 
-/* Goes on to the next window: forgets what lies before it. */
+/* Goes on to the next window: forgets the draws older than the one that has just ended. */
 static void gpumc__adapt_forget(gpumc_adapt *a)
 {
     const size_t from = a->background, kept = a->n_kept - from, n = a->dim;
@@ -13662,14 +13661,14 @@ static void gpumc__moments_strip(size_t part, int member GPUMC__UNUSED, void *li
     }
 }
 
-/* Rows of the moments: mean and squared deviations of positions of such draws, then of gradients. */
+/* Fills four rows of moments: mean and squared deviations of the listed draws' positions, then gradients. */
 static void gpumc__adapt_moments(const gpumc_adapt *a, const size_t *draws, size_t n_draws)
 {
     gpumc__listed of = { a, draws, n_draws };
     gpumc__adapt_share_long(a, 8 * n_draws * a->dim, gpumc__strips(a->dim), gpumc__moments_strip, &of);
 }
 
-/* The level plus the log scales, Fisher's as below, that the draws listed span; of too few -infinity. */
+/* Log mass of where draws are: level plus log scales (gpumc__adapt_diagonal); -infinity for fewer than 3. */
 static double gpumc__adapt_mass(const gpumc_adapt *a, const size_t *draws, size_t n_draws, double level)
 {
     const size_t n = a->dim;
@@ -13677,19 +13676,19 @@ static double gpumc__adapt_mass(const gpumc_adapt *a, const size_t *draws, size_
     double mass = level;
     if (n_draws < 3) return -GPUMC_INF;
     gpumc__adapt_moments(a, draws, n_draws);
-    for (size_t i = 0; i < n; i++)           /* at most 3 sd: a constant gradient would count as endless */
+    for (size_t i = 0; i < n; i++)           /* at most 3 sd: infinite under a constant gradient */
         mass += 0.5 * gpumc__log(fmin(sqrt(var_q[i] / var_g[i]), 9 * var_q[i] / (double)(n_draws - 1)));
     return mass;
 }
 
-/* A chain that lags far below the best one would poison the pool, and so would draws from before a chain
-   arrived. Chains are judged by their last 20 kept draws: log density plus log volume is, up to a constant,
-   the log mass of where a chain is, in any coordinates, while the log density alone is highest where a scale
-   of a hierarchy has collapsed. The volume of what is correlated or on its way comes out too large, not too
-   small: of two coordinates the lower mass counts. Draws are judged by their distance to the log density of
-   the best chain. Both in units of its median deviation, which has bounds unless even that chain is still on
-   its way: then the gradients of all tell more than the few draws that have reached its level. A chain with
-   e^-10 of the mass lags, one with a tenth is in another mode. */
+/* A chain that lags far behind the best one would spoil the pooled estimates, and so would draws from before
+   a chain reached the bulk. Chains are judged by their last 20 kept draws: log density plus log volume is, up
+   to a constant, the log mass of where a chain is, in any coordinates, while the log density alone is highest
+   where a scale of a hierarchy has collapsed. The volume of correlated draws, or of a chain still moving in,
+   comes out too large, not too small: of two coordinate systems the lower mass is nearer the truth. Draws are
+   judged by how far they lie below the best chain's level. Both in units of its median absolute deviation,
+   bounded unless even that chain is still moving in: then the gradients of all tell more than the few draws
+   that have reached its level. A chain with e^-10 of the mass lags, one with a tenth is in another mode. */
 static void gpumc__adapt_judge(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const double root = sqrt((double)a->dim);
