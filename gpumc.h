@@ -13739,15 +13739,16 @@ static void gpumc__adapt_diagonal(const gpumc_adapt *a, gpumc_metric *m)
     }
 }
 
-/* n_draws rows of n numbers in x and in y; of sums over draws: the weight of each, the direction it goes by,
-   and what they, or the means of x and then of y, are written to. */
+/* A pass over n_draws rows of n numbers in x and in y. weights: one a draw; along: the direction of which the
+   products with the rows are the weights; sum: receives the weighted sum of rows, or the means of x and then
+   of y. */
 typedef struct gpumc__selection {
     gpumc_adapt *adapt;
     size_t n_draws, n;
     double *weights, *along, *sum;
 } gpumc__selection;
 
-/* Rows of n numbers that lie so far apart, about their mean. */
+/* Subtracts from rows of n numbers, which begin so many doubles apart, their mean. */
 static void gpumc__centre_rows(double *rows, size_t n_rows, size_t apart, double *mean, size_t n)
 {
     memset(mean, 0, n * sizeof *mean);
@@ -13765,14 +13766,14 @@ static void gpumc__centre_strip(size_t part, int member GPUMC__UNUSED, void *sel
     gpumc__centre_rows(of->adapt->y + from, of->n_draws, of->n, of->sum + of->n + from, n);
 }
 
-/* Rows of x and y, n_draws of n numbers, about their means, which are two rows more. */
+/* Centres n_draws rows of n numbers in x and in y; means: two rows, receives both means. */
 static void gpumc__adapt_centre(gpumc_adapt *a, size_t n_draws, size_t n, double *means)
 {
     gpumc__selection of = { a, n_draws, n, NULL, NULL, means };
     gpumc__adapt_share(a, gpumc__strips(n), gpumc__centre_strip, &of);
 }
 
-/* Kept draw k and its gradient, whitened by diagonal and blocks. */
+/* Kept draw k and its gradient, whitened by diagonal and blocks (not by directions). */
 static void gpumc__adapt_half_whiten(const gpumc_adapt *a, size_t k, double *x, double *y)
 {
     const double *q = a->q + k * a->dim, *g = a->g + k * a->dim, *scale = a->shared.scale;
@@ -13787,7 +13788,7 @@ static void gpumc__whiten_row(size_t row, int member GPUMC__UNUSED, void *adapt)
     gpumc__adapt_half_whiten(a, a->selected[row], a->x + row * a->dim, a->y + row * a->dim);
 }
 
-/* Evenly spaced healthy draws, so whitened and centred, into x and y; their number. */
+/* Writes evenly spaced draws in use, so whitened and centred, to x and y; returns their number. */
 static size_t gpumc__adapt_select(gpumc_adapt *a)
 {
     const size_t n_draws = gpumc__adapt_pick(a, a->n_selected);
@@ -13820,14 +13821,14 @@ static void gpumc__sum_strip(size_t part, int member GPUMC__UNUSED, void *select
 static void gpumc__adapt_sum(gpumc__selection *of)
 { gpumc__adapt_share_long(of->adapt, of->n_draws * of->n, gpumc__strips(of->n), gpumc__sum_strip, of); }
 
-/* The largest second moment of x + y in any direction, by power iteration. What the metric takes for a
-   standard normal has x + y = 0; a direction of variance v and precision 1 / v adds v (1 - 1/v)^2, at least
-   1/2 beyond a factor 2: well below that there is none. Stops where it is enough. Leaves the sums in y. */
+/* The largest second moment of x + y in any direction, by power iteration. Where the metric whitens a normal
+   target, x + y = 0; a direction of variance v adds v (1 - 1/v)^2, at least 1/2 if v is off by a factor 2 or
+   more: well below that there is none. Stops once it reaches GPUMC__MISFIT. Leaves x + y in y. */
 static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws)
 {
     const size_t n = a->dim, work = n_draws * n;
     double *v = a->moments + 2 * n, *w = v + n, norm = 0;
-    gpumc__selection of = { a, n_draws, n, a->x, v, w };      /* x is free once it is in the sums */
+    gpumc__selection of = { a, n_draws, n, a->x, v, w };      /* x is free once it is added to y */
     gpumc__adapt_share_long(a, work, n_draws, gpumc__join_row, &of);
     memcpy(w, a->y, n * sizeof *w);
     for (int k = 0; k < 10 && (k < 2 || norm < GPUMC__MISFIT); k++) {
@@ -13849,8 +13850,8 @@ static void gpumc__products_row(size_t i, int member GPUMC__UNUSED, void *select
         products[i * N + j] = products[j * N + i] = gpumc__dot(y + i * n, y + j * n, n) / (double)N;
 }
 
-/* Of the products of the draws in y, in the matrices: reflectors, eigenvectors that are asked for,
-   eigenvalues, then the tridiagonal that has them. */
+/* Eigenanalysis of the products (Gram matrix) of the draws in y, in `matrices`: reflectors, eigenvectors on
+   demand, eigenvalues d; the tridiagonal matrix: diagonal, beside; tau of the reflectors; rows of work. */
 typedef struct gpumc__spectrum { double *a, *vectors, *d, *diagonal, *beside, *tau, *rows; } gpumc__spectrum;
 
 static gpumc__spectrum gpumc__spectrum_of(const gpumc_adapt *a, size_t N)
@@ -13860,7 +13861,7 @@ static gpumc__spectrum gpumc__spectrum_of(const gpumc_adapt *a, size_t N)
     return s;
 }
 
-/* Returns 0 when the eigenvalues are not to be had. */
+/* Products of the draws in y and their eigenvalues; returns 0 when these do not converge. */
 static int gpumc__adapt_products(gpumc_adapt *a, size_t N)
 {
     gpumc__selection of = { a, N, a->dim, NULL, NULL, NULL };
@@ -13873,12 +13874,12 @@ static int gpumc__adapt_products(gpumc_adapt *a, size_t N)
     return gpumc__tridiagonal_ql(s.d, s.rows, NULL, N);
 }
 
-/* Orthonormal rows of the basis, after r that are there: the directions in which the second moment of x + y,
-   which misfit has left in y, is above a least, strongest first, as far as a metric holds them. A normal
-   target has no others in x + y, however many coordinates and however few draws: noise is in x and -y alike.
-   In another the largest moment of noise is what all have on average times (1 + root(n / N))^2 (Marchenko &
-   Pastur 1967); only what is above that by a tenth is a direction. Returns their number; outside gets the
-   moment in all others. */
+/* Adds to r orthonormal rows of the basis the directions in which the second moment of x + y, left in y by
+   misfit, exceeds `least`, strongest first, up to the rank of a metric. For a normal target x + y has no
+   others, however many coordinates and few draws there are: sampling noise is the same in x and -y. For other
+   targets the largest moment due to noise is the average one times (1 + sqrt(n / N))^2 (Marchenko & Pastur
+   1967); only what exceeds that by a tenth is a direction. Returns the number of rows; outside receives the
+   sum of the moments of all other directions. */
 static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t N, double least, size_t r,
                                                  double *outside)
 {
@@ -13905,7 +13906,7 @@ static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t N, doubl
     return r;
 }
 
-/* A draw of x or y less its share along the basis. */
+/* Subtracts from a draw in x or y its projection on the first r rows of the basis. */
 typedef struct gpumc__along { gpumc_adapt *adapt; size_t r, n_parts; } gpumc__along;
 static void gpumc__deflate_row(size_t row, int member GPUMC__UNUSED, void *along)
 {
@@ -13918,7 +13919,7 @@ static void gpumc__deflate_row(size_t row, int member GPUMC__UNUSED, void *along
     }
 }
 
-/* The diagonal of what r such directions leave; else it shares what is theirs, and is wrong in all others. */
+/* The diagonal outside r directions: else it absorbs part of their variance, and is wrong in all others. */
 static void gpumc__adapt_rescale(gpumc_adapt *a, size_t r)
 {
     const size_t n = a->dim, n_draws = gpumc__adapt_select(a);
@@ -13937,7 +13938,7 @@ static void gpumc__adapt_rescale(gpumc_adapt *a, size_t r)
     }
 }
 
-/* c = x'x / n + ridge I, lest directions that few draws have seen in x but not in g look infinitely long. */
+/* c = x'x / n + ridge I, lest directions that a few draws have in x but not in g appear infinitely long. */
 static GPUMC_LOOP void gpumc__gram(const double *x, size_t n_draws, size_t r, double *c)
 {
     const double ridge = n_draws < 2 * r ? GPUMC__RIDGE : GPUMC__FINE_RIDGE;
@@ -13969,7 +13970,7 @@ static GPUMC_LOOP void gpumc__back_substitute(const double *l, double *b, size_t
 }
 
 /* Fisher estimate Sigma with Sigma C_g Sigma = C_x: with C_g = L L' and L' C_x L = V K V', it is B B' for
-   B = L'^-1 V K^(1/4). Leaves Sigma in matrices[0]; returns 0 when the numbers do not allow it. */
+   B = L'^-1 V K^(1/4). Leaves Sigma at the start of matrices; returns 0 when a factorisation fails. */
 static GPUMC_LOOP int gpumc__fisher_dense(const double *x, const double *y, size_t n_draws, size_t r,
                                           double *matrices)
 {
@@ -13993,14 +13994,14 @@ static GPUMC_LOOP int gpumc__fisher_dense(const double *x, const double *y, size
     return 1;
 }
 
-/* Blocks are shared out as ranges. Each part has room of its own in x, y and matrices. */
+/* A metric's blocks are split into ranges; each part has its own room in x, y and matrices. */
 typedef struct gpumc__block_parts {
     gpumc_adapt *adapt;
     size_t n_blocks, n_parts;
     int failed[GPUMC__BLOCK_PARTS];
 } gpumc__block_parts;
 
-/* The members of block j, whitened by the diagonal and about their means, into x and y. */
+/* Writes the members of block j in the draws in use, whitened by the diagonal and centred, to x and y. */
 static void gpumc__adapt_gather(const gpumc_adapt *a, size_t j, double *x, double *y)
 {
     const gpumc_metric *m = &a->shared;
@@ -14037,8 +14038,8 @@ static void gpumc__block_part(size_t part, int member GPUMC__UNUSED, void *parts
     }
 }
 
-/* Fisher's estimate for every block by itself: a factor of its correlations, and the scales that go with
-   them. None where the draws do not allow it. */
+/* The dense Fisher estimate of each block by itself: a factor of its correlations (C), and the scales that go
+   with it. No blocks where draws are too few or an estimate fails. */
 static void gpumc__adapt_blocks(gpumc_adapt *a, size_t n_blocks)
 {
     gpumc_metric *m = &a->shared;
@@ -14052,7 +14053,7 @@ static void gpumc__adapt_blocks(gpumc_adapt *a, size_t n_blocks)
     m->n_blocks = n_blocks;
 }
 
-/* Every n_parts-th draw in use, with room of its own in the moments. */
+/* One part: every n_parts-th draw in use, with its own room in the moments. */
 static void gpumc__gather_part(size_t part, int member GPUMC__UNUSED, void *along)
 {
     const gpumc__along *of = (const gpumc__along *)along;
@@ -14068,7 +14069,7 @@ static void gpumc__gather_part(size_t part, int member GPUMC__UNUSED, void *alon
     }
 }
 
-/* The draws in use, so whitened, along r rows of the basis: into x and y. */
+/* Writes the draws in use, whitened by diagonal and blocks, along r rows of the basis and centred to x, y. */
 static void gpumc__adapt_gather_along(gpumc_adapt *a, size_t r)
 {
     gpumc__along of = { a, r, gpumc__moment_rows(a->n_units) / 2 };
@@ -14076,7 +14077,7 @@ static void gpumc__adapt_gather_along(gpumc_adapt *a, size_t r)
     gpumc__adapt_centre(a, a->n_used, r, a->moments);
 }
 
-/* One more direction of variance lambda: z, by r rows of the basis if these are fewer than coordinates. */
+/* Adds direction z of variance lambda to the metric; z is in terms of r rows of the basis if r < dim. */
 static void gpumc__adapt_add(gpumc_adapt *a, const double *z, size_t r, double lambda)
 {
     gpumc_metric *m = &a->shared;
@@ -14089,16 +14090,16 @@ static void gpumc__adapt_add(gpumc_adapt *a, const double *z, size_t r, double l
 }
 
 static double gpumc__adapt_direction_cost(const gpumc_adapt *a)
-{ return a->shared.block_size > 0 ? 0 : GPUMC__DIRECTION; }      /* blocks, which dear densities have */
+{ return a->shared.block_size > 0 ? 0 : GPUMC__DIRECTION; }      /* blocks: the density costs far more */
 
-/* For trees: keeps directions whose variance is off by more than a factor 2, the strongest first, as many as
-   pay: steps go with the root of the ratio between the largest and the least variance left, within the factor
-   where not all are known. */
+/* For NUTS: keeps directions whose variance is off by more than a factor 2, strongest first, as many as pay:
+   the number of steps grows with the square root of the ratio of the largest to the least variance left, and
+   variances of unknown directions are taken to be within the factor 2. */
 static void gpumc__adapt_keep_wide(gpumc_adapt *a, size_t r, const double *z, double *d)
 {
     const int projected = r < a->dim;
     const double many = (double)a->dim / (double)(a->dim + GPUMC__FULL_DIM);
-    const double direction = many * gpumc__adapt_direction_cost(a);      /* in few, a leaf costs more */
+    const double direction = many * gpumc__adapt_direction_cost(a);   /* else the rest of a leaf costs more */
     gpumc_metric *m = &a->shared;
     double least = GPUMC_INF;
     size_t best = 0;
@@ -14120,7 +14121,7 @@ static void gpumc__adapt_keep_wide(gpumc_adapt *a, size_t r, const double *z, do
     m->rank = best;
 }
 
-/* What direction z of variance d takes off the residual of a draw, which falls by it. */
+/* What a draw's Fisher residual loses if direction z of variance d is kept; adds z's present share to it. */
 static double gpumc__adapt_gain(const gpumc_adapt *a, const double *z, double d, size_t n_draws, size_t r,
                                 double *residual)
 {
@@ -14134,10 +14135,10 @@ static double gpumc__adapt_gain(const gpumc_adapt *a, const double *z, double d,
     return before - after;
 }
 
-/* For HMC on its spring, whose steps go with residual^(-1/4): keeps those directions that gain most, as many
-   as make a draw a tenth cheaper, and all that trees would want; one of these is enough to shorten steps.
-   Returns 0, and keeps none, where even all would leave gradients too far from the normal's, and where draws
-   are too few to tell. outside: the residual that no direction reaches. */
+/* For HMC on the spring, whose step size goes with residual^(-1/4): keeps the directions that gain most, as
+   many as make a draw a tenth cheaper, and all that NUTS would want, as any single one of these shortens
+   steps. Returns 0, and keeps none, where even with all of them gradients would be too far from the normal's,
+   or where draws are too few to tell. outside: the residual outside all of these directions. */
 static int gpumc__adapt_keep_gains(gpumc_adapt *a, size_t n_draws, size_t r, double outside, const double *z,
                                    const double *d, double *gain)
 {
@@ -14167,7 +14168,7 @@ static int gpumc__adapt_keep_gains(gpumc_adapt *a, size_t n_draws, size_t r, dou
     return 1;
 }
 
-/* The directions of the metric, from the draws in x and y and the matrix that fisher_dense has left. */
+/* Sets the metric's directions, from the draws in x and y and the matrix that fisher_dense has left. */
 static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t n_draws, size_t r, double outside)
 {
     double *sigma = a->matrices, *z = sigma + r * r, *d = sigma + 4 * r * r;
@@ -14188,9 +14189,9 @@ static void gpumc__adapt_dense(gpumc_adapt *a)
     m->kind = gpumc__cholesky(m->factor, n) ? GPUMC_METRIC_DENSE : GPUMC_METRIC_DIAG;
 }
 
-/* Directions that diagonal and blocks get wrong: all at once where coordinates are few or draws show those of
-   a normal exactly, which is dear in many, else those of x + y. Strong ones are taken out of the diagonal
-   first, unless blocks stand on it. */
+/* Finds the directions that diagonal and blocks get wrong: by the full matrix where coordinates are few or
+   draws suffice to give that of a normal exactly, which is costly in many dimensions, else among those of x +
+   y. Before that the diagonal is estimated without the strong ones, unless blocks build on it. */
 static void gpumc__adapt_correlations(gpumc_adapt *a)
 {
     const size_t n = a->dim;
@@ -14224,7 +14225,7 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
         gpumc__adapt_low_rank(a, a->n_used, r, outside);
 }
 
-/* The centre of the normal whose gradients these are at these draws, exact as the diagonal's. */
+/* The mean of the normal that has these gradients at these draws; exact as in gpumc__adapt_diagonal. */
 static void gpumc__adapt_mean(gpumc_adapt *a)
 {
     const double *mean_q = a->moments, *mean_g = mean_q + 2 * a->dim;
@@ -14235,8 +14236,8 @@ static void gpumc__adapt_mean(gpumc_adapt *a)
     for (size_t i = 0; i < a->dim; i++) m->mean[i] += mean_q[i];
 }
 
-/* The pooled metric. Correlations are looked at when a window ends (full), but not in the early phase, where
-   they are those of the way to the bulk; the diagonal every time, as long as it stands alone. */
+/* Estimates the pooled metric: correlations when a window ends (full), but not in the early phase, where they
+   are those of the way to the bulk; the diagonal every time, as long as it is all that the metric has. */
 static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 {
     gpumc_metric *m = &a->shared;
