@@ -13739,9 +13739,8 @@ static void gpumc__adapt_diagonal(const gpumc_adapt *a, gpumc_metric *m)
     }
 }
 
-/* A pass over n_draws rows of n numbers in x and in y. weights: one a draw; along: the direction of which the
-   products with the rows are the weights; sum: receives the weighted sum of rows, or the means of x and then
-   of y. */
+/* A pass over n_draws rows of n numbers in x and in y. weights: one a draw; along: the direction on which
+   rows are projected to get these; sum: receives a weighted sum of rows, or the means of x and then of y. */
 typedef struct gpumc__selection {
     gpumc_adapt *adapt;
     size_t n_draws, n;
@@ -14255,23 +14254,23 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 }
 
 /* ======================================================================================== >>forms
-   What warm-up learns of coordinates from the draws it keeps: centring weights, blocks that data know
-   together, the noise of the data, scores of positive values. Read first: gpumc__adapt_centring. */
-/* Of every unit of a link: mean and squared deviations of log tau, and the sum of tau^2. */
+   What warm-up learns about coordinates from the kept draws: centring weights and anchors, bundles, the noise
+   of the data, scored maps of positive values. Read first: gpumc__adapt_centring. */
+/* Three numbers for every unit of a link: mean and squared deviations of log tau, and the sum of tau^2. */
 static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
 { return a->units + 3 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE); }
 
-/* What is summed over some of the draws: a group of rows of moments, units, and how many draws there were. */
+/* Sums over one part of the draws: a group of rows of moments, the units, and the number of draws. */
 typedef struct gpumc__centring_sums {
     const gpumc_adapt *adapt;
-    double *work, *moments, *units, count;   /* work of the model, x first; moments: 5 rows, and 2 of room */
+    double *work, *moments, *units, count;   /* work of the model, x first; moments: 5 rows, 2 of scratch */
     int late;
 } gpumc__centring_sums;
 
 static double *gpumc__units_in(const gpumc__centring_sums *s, const gpumc__link *k)
 { return s->units + (gpumc__adapt_units(s->adapt, k) - s->adapt->units); }
 
-/* A draw of a link, g the gradient there, on the way to the bulk: mean and squares of tau G, G as below. */
+/* Adds a draw of a link in the early phase, g its gradient: mean and squares of tau G, G as below. */
 static void gpumc__centring_add_early(const gpumc__centring_sums *s, const gpumc__placed *p, const double *g)
 {
     const gpumc__link *k = &p->link;
@@ -14282,9 +14281,10 @@ static void gpumc__centring_add_early(const gpumc__centring_sums *s, const gpumc
     gpumc__welford(m, m + s->adapt->dim, value, k->size, 1 / s->count);
 }
 
-/* The pull of the data on every element of a link, G + (theta - mu) / tau^2 where G is the total derivative
-   and g that by its coordinate: in work, behind two rows of natural values. What later elements pull that
-   tell it something, or are correlated, collected in the second row, is not the data's. */
+/* The pull of the data (the gradient of their log likelihood) on every element of a link: G + (theta - mu) /
+   tau^2, where G is the total derivative by theta and g that by its coordinate. Returned in work, behind two
+   rows of natural values. What G receives from later elements with messages to it, or correlated with it, is
+   not the data's: it is collected in the second row and subtracted. */
 static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed *p, const double *g,
                                      double *work)
 {
@@ -14317,7 +14317,7 @@ static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed 
 }
 
 GPUMC__OFTEN
-/* Mean and squares of theta, mean of the pull, products of both: rows of m that lie dim apart. */
+/* Weighted means and squares of theta and pull, and their products: rows of m, see gpumc__join_moments. */
 static GPUMC_LOOP void gpumc__add_weighted(size_t n, size_t dim, const double *GPUMC__RESTRICT square,
                                            const double *GPUMC__RESTRICT weight,
                                            const double *GPUMC__RESTRICT theta,
@@ -14334,7 +14334,7 @@ static GPUMC_LOOP void gpumc__add_weighted(size_t n, size_t dim, const double *G
 }
 GPUMC__SELDOM
 
-/* A draw in the bulk, weighted by tau^2 as wide populations leave data the most to say. */
+/* Adds a draw in the bulk, with weight tau^2: the wider its population, the more data tell of an element. */
 static void gpumc__centring_add_late(const gpumc__centring_sums *s, const gpumc__placed *p, const double *g)
 {
     const gpumc__link *k = &p->link;
@@ -14351,7 +14351,7 @@ static void gpumc__centring_add_late(const gpumc__centring_sums *s, const gpumc_
     gpumc__add_weighted(k->size, dim, square, weight, x + k->at, pulls, s->moments + p->free_at);
 }
 
-/* A draw, all links, units first. */
+/* Adds a draw to the sums of all links, to units first. */
 static void gpumc__centring_add(gpumc__centring_sums *s, size_t draw)
 {
     const gpumc_adapt *a = s->adapt;
@@ -14373,7 +14373,7 @@ static void gpumc__centring_add(gpumc__centring_sums *s, size_t draw)
     }
 }
 
-/* Two means and their squares and products, of b draws or weights, join those of a. Rows lie dim apart. */
+/* Merges the means (rows 0, 2), squares (1, 4) and products (3) of weight b into those of weight a. */
 static void gpumc__join_moments(double *to, const double *from, size_t dim, double a, double b)
 {
     const double theta_off = from[0] - to[0], pull_off = from[2 * dim] - to[2 * dim], share = b / (a + b);
@@ -14384,7 +14384,7 @@ static void gpumc__join_moments(double *to, const double *from, size_t dim, doub
     to[4 * dim] += from[4 * dim] + a * share * pull_off * pull_off;
 }
 
-/* The sums of one part of the draws join those of the parts before. */
+/* Merges the sums of one part of the draws into those of the parts before it. */
 static void gpumc__centring_join(gpumc__centring_sums *to, const gpumc__centring_sums *of)
 {
     const gpumc_layout *l = to->adapt->layout;
@@ -14421,7 +14421,7 @@ static void gpumc__centring_part(size_t part, int member, void *sums)
         if (a->used[k] >= from && a->used[k] < end) gpumc__centring_add(s, a->used[k]);
 }
 
-/* Fills the units and the moments, over the healthy draws. Returns their number. */
+/* Fills units and moments from the draws in use; returns their number. */
 static double gpumc__centring_moments(gpumc_adapt *a, int late)
 {
     gpumc__centring_sums sums[GPUMC__CENTRING_PARTS];
@@ -14435,8 +14435,8 @@ static double gpumc__centring_moments(gpumc_adapt *a, int late)
     return sums[0].count;
 }
 
-/* Shares of information that the data hold, s = 1 - 1 / v, shrunk towards the block's mean by how much of
-   their spread is noise (the relative variance of a variance is 2 / n, counted twice for dependent draws). */
+/* Turns v into the data's shares of the information, s = 1 - 1 / v, shrunk towards their mean by how much of
+   their variance is noise (the relative variance of a variance is 2 / n, doubled for dependent draws). */
 static void gpumc__centring_shares(const gpumc__link *k, double *v, double n)
 {
     double size = 0, mean = 0, variance = 0, noise = 0, w;
@@ -14453,15 +14453,15 @@ static void gpumc__centring_shares(const gpumc__link *k, double *v, double n)
     for (size_t i = 0; i < k->size; i++) v[i] = fmin(fmax(mean + w * (v[i] - mean), 0), 1 - 1e-13);
 }
 
-/* What the last notch is to stand for, between the least and the most odds of elements that have it: of those
-   about which data know far more than .999 says, a location that moves would drag them along. */
+/* Sets what c the last notch stands for: the geometric mean of the least and the most odds of its elements,
+   .999 at least. Were it .999 where data know far more, a location that moves would drag elements along. */
 static void gpumc__centring_most(gpumc__link *k, double least, double most)
 {
     const double odds = most > 0 ? fmin(fmax(sqrt(least) * sqrt(most), 999), 1e13) : 999;
     k->found_most = odds / (1 + odds);
 }
 
-/* On the way to the bulk: weights by Var(tau G) = 1 / (1 - share), less where the scale is uncertain. */
+/* In the early phase: weights from Var(tau G) = 1 / (1 - share), smaller where the scale is uncertain. */
 static void gpumc__centring_early(gpumc_adapt *a, gpumc__placed *p, double n, double *weights)
 {
     const gpumc__link *k = &p->link;
@@ -14478,25 +14478,26 @@ static void gpumc__centring_early(gpumc_adapt *a, gpumc__placed *p, double n, do
     gpumc__centring_most(&p->link, least, most);
 }
 
-/* The notch for data that know an element of link k with precision J. */
+/* The notch for element j of link k, if the data's precision about it is J. */
 static unsigned char gpumc__centring_notch(const gpumc_adapt *a, const gpumc__link *k, size_t j, double J)
 {
     const double odds = J * gpumc__exp(2 * gpumc__adapt_units(a, k)[3 * k->unit[j]]);
     return gpumc__nearest_notch(odds < 1e9 ? odds / (1 + odds) : 1);
 }
 
-/* In the bulk: data that know theta with precision J pull by b - J theta. J from sums of theta^2, theta pull
-   and pull^2 of so many draws. What hangs on another population as well moves with that along a ridge where
-   pulls stay as they are, which leaves the slope to chance. Where it explains less than half, J is the
-   variance of the pull if that is more: with the data's precision L, the populations' P and the posterior's
-   covariance S = (L + P)^-1 pulls have the covariance L S L, and L - L S L = (L^-1 + P^-1)^-1 >= 0. */
+/* In the bulk: the data's precision J about theta. Normal data pull by b - J theta: -J is the slope of the
+   regression of pulls on theta, from sums of theta^2, theta pull and pull^2 of total weight n. An element
+   that depends on another population as well moves with that along a ridge on which pulls do not change,
+   which leaves the slope to chance. Where it explains less than half of the pull's variance, J is that
+   variance if larger, never too large: with the data's precision L, the populations' P and the posterior
+   covariance S = (L + P)^-1, pulls have the covariance L S L, and L - L S L = (L^-1 + P^-1)^-1 >= 0. */
 static double gpumc__centring_J(double square, double product, double pull_square, double n)
 {
     const double J = product < 0 ? -product / square : 0;
     return J * -product > 0.5 * pull_square ? J : fmax(J, pull_square / n);
 }
 
-/* On entry weights are mean pulls and anchors their products with theta, on return J and b. */
+/* Links with messages: mean pulls in weights and their products with theta in anchors become J and b. */
 static void gpumc__centring_told(gpumc_adapt *a, const gpumc__placed *p, double *weights, double *anchors)
 {
     const double *theta = a->moments + p->free_at;
@@ -14508,9 +14509,9 @@ static void gpumc__centring_told(gpumc_adapt *a, const gpumc__placed *p, double 
     }
 }
 
-/* What data know of elements where they also hang on values that all share: with z for these, pulls are b - J
-   theta + s (z - middle), by least squares of every element over the draws picked. With z about their middles
-   and products L L' of them, kept are L^-1 z, which have length one and are orthogonal. */
+/* What data say of elements where they also depend on values z that all elements share: pulls are b - J theta
+   + s (z - middle), by least squares for each element over the draws picked. z is centred, and replaced by
+   L^-1 z, where L L' is the matrix of its products: over the draws these are orthonormal. */
 enum { GPUMC__SHARING_DRAWS = 128 };
 typedef struct gpumc__sharing {
     gpumc_adapt *adapt;
@@ -14520,7 +14521,7 @@ typedef struct gpumc__sharing {
     double factor[GPUMC__MOST_SHARED * GPUMC__MOST_SHARED];              /* L */
 } gpumc__sharing;
 
-/* A draw: natural values of elements into x, pulls into y, values into z. */
+/* One draw: natural values of elements into x, pulls into y, shared values into z. */
 static void gpumc__sharing_row(size_t row, int member, void *sharing)
 {
     gpumc__sharing *of = (gpumc__sharing *)sharing;
@@ -14544,15 +14545,14 @@ static void gpumc__sharing_row(size_t row, int member, void *sharing)
 }
 
 /* ---- blocks that data know together, see >>bundles ----
-   What data know of the values of one element in several blocks, pulls = b - J theta of vectors, is found by
-   least squares in the directions in which theta has a variance of 1 and no correlations: errors are a share
-   of what is known in every direction, the narrow ones too. Put together are correlated blocks, and those
-   whose elements' draws have a mean squared correlation of 0.1 at least, not counting what goes with shared
-   values. */
+   For the values theta of one element in K blocks, pulls = b - J theta with a K x K matrix J, which is found
+   by least squares after whitening theta: errors are then relative to the information in each direction,
+   narrow ones included. Bundled are blocks correlated by a factor, and those whose elements' draws have a
+   mean squared correlation above 0.1 after regression on the shared values. */
 #define GPUMC__BUNDLED_FROM 0.1
 
-/* Sums over draws of products of element i's values in blocks at such coordinates, x of theta and y of pulls,
-   z of shared values; of x and y less what goes with z, none of x where nearly all does. */
+/* Sums over draws of products, for element i of the blocks that begin at such coordinates: x theta, y pulls,
+   z shared values. x and y are taken after regression on z; xx is 0 where z explains nearly all of x. */
 typedef struct gpumc__products {
     double xx[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED], yx[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED];
     double yy[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED];
@@ -14588,9 +14588,9 @@ static GPUMC_LOOP void gpumc__bundle_products(const gpumc__sharing *of, size_t K
         }
 }
 
-/* J of K values from such sums over n draws; used up are those of theta. As with single values, see
-   gpumc__centring_J, a direction in which J explains less than half has the variance of the pull if that is
-   more. Returns 0 where draws lie in fewer than K directions. */
+/* The matrix J of K values from such sums over n draws; xx and yx are overwritten. As for single values, see
+   gpumc__centring_J, a direction in which J explains less than half of the pull's variance has that variance
+   if it is larger. Returns 0 where the draws span fewer than K directions. */
 static int gpumc__bundle_estimate(gpumc__products *p, size_t K, double n, double *J)
 {
     enum { MOST = GPUMC__MOST_BUNDLED };
@@ -14621,7 +14621,7 @@ static int gpumc__bundle_estimate(gpumc__products *p, size_t K, double n, double
     return 1;
 }
 
-/* Some members of a bundle, which data know together; where their coordinates begin. */
+/* Members of a bundle that data inform jointly: their number, seats, and where their coordinates begin. */
 typedef struct gpumc__bundling {
     const gpumc__sharing *of;
     gpumc__bundle *bundle;
@@ -14652,7 +14652,7 @@ static void gpumc__bundle_element(size_t i, int member GPUMC__UNUSED, void *bund
     }
 }
 
-/* Of every two blocks, the mean squared correlation of an element's draws. */
+/* For every two blocks, the squared correlation of an element's draws, averaged over the elements. */
 static void gpumc__bundle_correlations(const gpumc__bundling *all, double *related)
 {
     const size_t K = all->K, n = all->bundle->n;
@@ -14667,7 +14667,7 @@ static void gpumc__bundle_correlations(const gpumc__bundling *all, double *relat
     }
 }
 
-/* Which blocks are bundled, and what data know of them. */
+/* Decides which blocks are bundled, and estimates J, b and slopes of these. */
 static void gpumc__bundle_learn(const gpumc__sharing *of, gpumc__bundle *j)
 {
     const gpumc_layout *l = of->adapt->layout;
@@ -14707,13 +14707,13 @@ static void gpumc__bundle_learn(const gpumc__sharing *of, gpumc__bundle *j)
     }
 }
 
-/* J, b and slopes of all coordinates, of which those of links that tell count, and of all bundles. Returns 0
-   where nothing is shared or too few draws tell. rows: four of the coordinates, J and b first. */
+/* J, b and slopes of all coordinates, though only those of links with messages count, and of all bundles.
+   Returns 0 where no values are shared or draws are too few. rows: four of dim doubles, J and b first. */
 static int gpumc__sharing_learn(gpumc_adapt *a, double *rows)
 {
     const size_t n = a->layout->n_shared, most = gpumc__smaller(a->n_selected, GPUMC__SHARING_DRAWS);
     gpumc__sharing of;
-    gpumc__bundle every;                     /* of one member, all coordinates */
+    gpumc__bundle every;                     /* one member, which holds all coordinates */
     gpumc__bundling single = { &of, &every, 1, { 0 }, { 0 } };
     memset(a->slopes, 0, n * a->dim * sizeof *a->slopes);
     for (size_t k = 0; k < a->layout->n_bundles; k++) a->layout->bundles[k].wanted = 0;
@@ -14743,9 +14743,9 @@ static int gpumc__sharing_learn(gpumc_adapt *a, double *rows)
     return n > 0;
 }
 
-/* The same as weights (notches) and anchors b / J, from far fewer draws than variances need. Weights that are
-   alike, within a factor of two, become one, as then the vector loops apply; units make up for the difference
-   to its notch. */
+/* Links without messages: mean pulls and products become weights (notches) and anchors b / J, from far fewer
+   draws than variances need. Where all odds are within a factor of two, elements get one weight, as then the
+   vector loops apply; units make up for its difference to the notch. */
 static void gpumc__centring_late(gpumc_adapt *a, gpumc__placed *p, double *weights, double *anchors)
 {
     const gpumc__link *k = &p->link;
