@@ -14782,12 +14782,12 @@ static void gpumc__centring_late(gpumc_adapt *a, gpumc__placed *p, double *weigh
 }
 
 /* ---- the noise of the data ----
-   How much more the data of a link know in one draw than on average is sum w (b - J theta) pull over sum
-   w (b - J theta)^2: where they are normal exactly, whatever J and b, as w their own sizes will do. A single
-   positive value that explains most of it across draws, by a power, is the scale of their noise. */
+   How much more the data of a link say in one draw than on average (gpumc__news) is the regression of pulls
+   on b - J theta: sum (b - J theta) pull / sum (b - J theta)^2, exact for normal data whatever J and b, with
+   no further weights. A positive value with a power that explains most of it is the noise's scale. */
 enum { GPUMC__NOISE_LEAST = 20 };
 
-/* J and b of every element, from weights and anchors as found, into the first two rows of moments. */
+/* Writes J and b of every element, from weights and anchors as found, to the first two rows of moments. */
 static void gpumc__noise_expect(gpumc_adapt *a, const double *weights)
 {
     double *J = a->moments, *b = J + a->dim;
@@ -14804,7 +14804,7 @@ static void gpumc__noise_expect(gpumc_adapt *a, const double *weights)
     }
 }
 
-/* How data would pull at element i, by J and b or, of what is to be bundled, by those of the bundle. */
+/* The pull expected at element i: by J and b or, if it is to be bundled, by those of the bundle. */
 static double gpumc__noise_expected(const gpumc__link *k, size_t i, const double *x, double J, double b)
 {
     const gpumc__bundle *j = k->bundle;
@@ -14815,7 +14815,7 @@ static double gpumc__noise_expected(const gpumc__link *k, size_t i, const double
     return pull;
 }
 
-/* The logarithm of the news in one of the selected draws, of every link. */
+/* The logarithm of every link's news (as above) in one of the selected draws. */
 static void gpumc__noise_look(size_t row, int member, void *adapt)
 {
     const gpumc_adapt *a = (const gpumc_adapt *)adapt;
@@ -14838,8 +14838,8 @@ static void gpumc__noise_look(size_t row, int member, void *adapt)
     }
 }
 
-/* What the news of a link, one number a draw, go with: with the value of part c by a power, or with nothing.
-   fit: least share of their variance; on return the one explained. */
+/* Regression of a link's log news, one number a draw, on the log of part c: the power that it goes with, or
+   halves 0. fit: least share of the variance to explain; on return, the share explained. */
 static gpumc__noise gpumc__noise_regress(const gpumc_adapt *a, const double *log_news, size_t n_draws,
                                          size_t c, double *fit)
 {
@@ -14867,7 +14867,7 @@ static gpumc__noise gpumc__noise_regress(const gpumc_adapt *a, const double *log
     return noise;
 }
 
-/* Whether part c may be a noise: one positive value by which, or about which, no others spread. */
+/* Whether part c may be the scale of a noise: one positive value, neither scale nor location of a block. */
 static int gpumc__noise_may_be(const gpumc_model *m, size_t c)
 {
     int named = 0;
@@ -14902,7 +14902,7 @@ static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
         for (size_t c = 1; c < j->wanted; c++) j->members[c]->found = j->members[0]->found;
 }
 
-/* Coordinates to the centred frame or back; or, without the links, scores alone to logarithms or back. */
+/* Converts coordinates to the centred frame or back; if links is 0, only scores to logarithms or back. */
 typedef struct gpumc__reframe { gpumc_adapt *adapt; int links, back; } gpumc__reframe;
 
 static double gpumc__reframe_point(const gpumc__reframe *of, double *q, double *g, double *work)
@@ -14920,7 +14920,7 @@ static void gpumc__reframe_draw(size_t k, int member, void *reframe)
                                      a->model_work + (size_t)member * a->layout->n_work);
 }
 
-/* Carries the kept draws and the chains' states from the coordinates before to those after a change. */
+/* Converts kept draws and chains' states: to a common frame before coordinates change, from it after. */
 static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int links, int back)
 {
     gpumc__reframe of = { a, links, back };
@@ -14934,7 +14934,7 @@ static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int 
     }
 }
 
-/* Where data that say b - J theta of every element have a series on average. */
+/* Anchors of a series: one for all its elements, where the data (J and b) have it on average. */
 static void gpumc__series_anchors(gpumc__link *k, const gpumc_param *p, const double *J, const double *b)
 {
     size_t stride;
@@ -14949,7 +14949,7 @@ static void gpumc__series_anchors(gpumc__link *k, const gpumc_param *p, const do
     }
 }
 
-/* Puts weights (notches, one a coordinate), anchors if they are known, and the units' means into force. */
+/* Puts into force: weights (notches; of links with messages J), anchors (b) if late, and the units' means. */
 static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, const double *weights, int late)
 {
     const gpumc_layout *l = a->layout;
@@ -14985,8 +14985,7 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
     gpumc__adapt_reframe(a, chains, 1, 1);
 }
 
-/* Takes bundles apart: what elements know is learned where each has a weight of its own. Returns how many
-   blocks were in any. */
+/* Dissolves bundles, as J and b are learned with a weight for each element; returns how many were in any. */
 static size_t gpumc__adapt_unbundle(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_layout *l = a->layout;
@@ -15000,16 +14999,16 @@ static size_t gpumc__adapt_unbundle(gpumc_adapt *a, gpumc_nuts *const *chains)
 }
 
 /* ---- scores ------------------------------------------------------------------------------------
-   A scale that the data leave near zero is no normal on the log scale: its density there falls as e^u only,
-   and so does that of gaps between ordered values. Scored maps take it to one, that of an exponential law
-   where its tail is long, else one with the tail of a normal, bent where the bulk lies away from the bound.
-   Which is best shows in Var q Var g, 1 for a normal and more for everything else, its excess: but for what
-   is said below, a map must gain a tenth to be changed for. Coordinates that are narrow and normal enough as
-   they are cost one pass. Few: of at most 20 scales of other blocks, which may be small whatever the draws
-   show; what data keep from zero has a light tail there, and of more the excess adds up and decides alone. */
+   A scale that data do not keep from zero is not normal on the log scale u: its density falls only as e^u
+   there, as does that of gaps between ordered values. Scored maps (>>transform) make it normal: that of an
+   exponential law where its tail is long, else one with the tail of a normal, bent where the bulk lies away
+   from the bound. The best has the least excess, Var q Var g, 1 for a normal and more for all else; but for
+   what is said below, a map must gain a tenth to replace another. Coordinates that are narrow and normal
+   enough cost one pass. few: at most 20 scales of other blocks, which may be small whatever the draws show.
+   What data keep from zero has a light tail there; of more than 20, the excess adds up and decides alone. */
 #define GPUMC__SCORE_GAIN 0.9
 
-/* Pairs q, g of a coordinate, from one map to the logarithm or from that to another. */
+/* Converts pairs q, g of a coordinate from a scored map to the logarithm, or from that to one (to). */
 typedef struct gpumc__rescoring { gpumc__shape shape; double *pairs; int to; } gpumc__rescoring;
 
 static void gpumc__rescore_pair(size_t k, int member GPUMC__UNUSED, void *rescoring)
@@ -15024,7 +15023,7 @@ static void gpumc__adapt_rescore(const gpumc_adapt *a, gpumc__shape shape, int t
     if (shape.typical != 0) gpumc__adapt_share(a, a->n_used, gpumc__rescore_pair, &of);
 }
 
-/* The first pairs: coordinate i in the draws in use, on the log scale. Returns the mean of |x - base|. */
+/* First pairs: coordinate i in the draws in use, on the log scale. Returns the mean of |x - base|. */
 static double gpumc__score_gather(const gpumc_adapt *a, size_t i)
 {
     double mean = 0;
@@ -15038,9 +15037,9 @@ static double gpumc__score_gather(const gpumc_adapt *a, size_t i)
     return mean;
 }
 
-/* What the first pairs are like in another shape. excess: how far from a normal's they are: Var q Var g, over
-   a power of Cov(q, g)^2, which is 1 but for chance, much of it what moves the variances, too; infinite where
-   gradients do not pull back. A power of 0 is set to the one that leaves least of that in normal pairs. */
+/* Statistics of the first pairs in another shape. excess: Var q Var g, 1 for a normal, over a power of Cov(q,
+   g)^2, which is 1 but for noise, much of it that of the variances, too; infinite where gradients do not pull
+   back. A power of 0 is set to the one that leaves least noise for normal pairs. */
 typedef struct gpumc__fitting { double excess, mean, scale; } gpumc__fitting;
 static gpumc__fitting gpumc__score_trial(const gpumc_adapt *a, gpumc__shape shape, double *power)
 {
@@ -15065,10 +15064,10 @@ static gpumc__fitting gpumc__score_trial(const gpumc_adapt *a, gpumc__shape shap
     return trial;
 }
 
-/* A shape with the sign of a typical size, and the pairs' excess in it. Its middle is theirs; it is bent by
-   less than they are spread, the more so the narrower they are, for that costs little in the bulk, and a tail
-   that is too light holds chains; and straight where that is so much better that the density must vanish at
-   the bound, or of many coordinates where it is as good. What still does is kept, so coordinates rest. */
+/* A shape with the sign of `typical` in which the pairs' mean score is near 0, and their excess. The bend is
+   below their spread, the more so the narrower they are: that costs little in the bulk, and too light a tail
+   holds chains. There is none where that is so much better that the density must vanish at the bound or, if
+   not few, where it is as good. A shape that still fits is kept, so that coordinates settle. */
 static gpumc__shape gpumc__score_fit(const gpumc_adapt *a, gpumc__shape given, double typical, int few,
                                      double *power, double *excess)
 {
@@ -15100,11 +15099,11 @@ static gpumc__shape gpumc__score_fit(const gpumc_adapt *a, gpumc__shape given, d
     return shape;
 }
 
-/* The map for coordinate i: the logarithm where that will do, else another than that in force if it pays.
-   Where the logarithm's sd is above 0.2, of few it must be a fifth better than a bent shape: the bulk does
-   not show how slowly the density falls at the bound. Light tails must halve the excess, for they cost much
-   where they are wrong, as on the way to the bulk. In an interval near its lower bound only, as of a scale
-   that has a uniform prior: about the other odds are no distance. */
+/* The map for coordinate i: the logarithm where that suffices, else a score if it pays. If few, and the
+   logarithm's sd is above 0.2, this must be a fifth better than a bent shape: the bulk does not show how
+   slowly the density falls at the bound. The light tail must halve the excess above 1, as it costs much where
+   it is wrong, as on the way to the bulk. Intervals have scores near the lower bound only, as for a scale
+   with a uniform prior: near the upper one odds are no distance. */
 static gpumc__shape gpumc__score_choice(const gpumc_adapt *a, size_t i, int few, int odds)
 {
     const gpumc__shape given = a->layout->shapes[i], none = { 0, 0 };
