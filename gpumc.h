@@ -664,7 +664,7 @@ GPUMC_FN double gpumc__times_exp(double y, double x, double lo)
 /* exp(x). 1.1 ULP */
 GPUMC_FN double gpumc_exp(double x) { return gpumc__times_exp(1.0, x, -0.0); }
 /* exp(x) for x <= 0: 2^n as 2^(n + 64) 2^-64. */
-GPUMC_FN double gpumc__exp_fall(double x)
+GPUMC_FN double gpumc__exp_neg(double x)
 {
     const double sum = x * GPUMC__LOG2_E + (GPUMC__SHIFT + 1087.0);
     const double n = gpumc__whole_in(sum, GPUMC__SHIFT + 1087.0);
@@ -798,17 +798,17 @@ GPUMC_FN double gpumc_rsqrt(double x)
 /* ---- logistic and hyperbolic functions ------------------------------------------------------- */
 /* log(1 + exp(x)). 1.7 ULP */
 GPUMC_FN double gpumc_log1p_exp(double x)
-{ return (0.0 < x ? x : 0.0) + gpumc__log1p_unit(gpumc__exp_fall(-gpumc_fabs(x))); }
+{ return (0.0 < x ? x : 0.0) + gpumc__log1p_unit(gpumc__exp_neg(-gpumc_fabs(x))); }
 /* log(exp(a) + exp(b)). 1.7 ULP of the largest of |a|, |b| and the result */
 GPUMC_FN double gpumc_log_sum_exp(double a, double b)
 {
     const double gap = a == b ? 0.0 : gpumc_fabs(a - b);
-    return (a < b ? b : a) + gpumc__log1p_unit(gpumc__exp_fall(-gap));
+    return (a < b ? b : a) + gpumc__log1p_unit(gpumc__exp_neg(-gap));
 }
 /* 1 / (1 + exp(-x)). 2.2 ULP */
 GPUMC_FN double gpumc_inv_logit(double x)
 {
-    const double e = gpumc__exp_fall(-gpumc_fabs(x));
+    const double e = gpumc__exp_neg(-gpumc_fabs(x));
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 /* log(p / (1 - p)), -infinity at 0, infinity at 1. 1.5 ULP
@@ -1258,9 +1258,9 @@ GPUMC_FN int gpumc__is_whole(gpumc_real y)
     return (gap == 0) | (gap * gap > 0.5) | (y != y);
 }
 /* Stands in for y in logarithms and quotients: y if positive or NaN, otherwise a harmless small number. */
-GPUMC_FN gpumc_real gpumc__positive(gpumc_real y) { return y <= 0 ? GPUMC_R(1e-30) : y; }
+GPUMC_FN gpumc_real gpumc__stand_in(gpumc_real y) { return y <= 0 ? GPUMC_R(1e-30) : y; }
 /* The log cdf (side 1) or log ccdf (side -1) below the support. */
-GPUMC_FN gpumc_real gpumc__before(gpumc_real side) { return side > 0 ? -GPUMC_INF : GPUMC_R(0.0); }
+GPUMC_FN gpumc_real gpumc__below(gpumc_real side) { return side > 0 ? -GPUMC_INF : GPUMC_R(0.0); }
 /* Log density of |X| at y, from `whole`, that of X at y, where X is symmetric about 0. */
 GPUMC_FN gpumc_real gpumc__folded(gpumc_real y, gpumc_real whole)
 { return gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)); }
@@ -1395,25 +1395,25 @@ GPUMC_FN gpumc_real gpumc_exp_mod_normal_lpdf(GPUMC__TAKES(REAL_3, y, mu, sigma,
 /* ---- lognormal: the law of exp(X), X of normal(mu, sigma); z = (log y - mu) / sigma - >>lognormal */
 GPUMC_FN gpumc_real gpumc_lognormal_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
-    const gpumc_real x = gpumc__positive(y), log_y = gpumc_log(x), inv = 1 / sigma, z = (log_y - mu) * inv;
+    const gpumc_real x = gpumc__stand_in(y), log_y = gpumc_log(x), inv = 1 / sigma, z = (log_y - mu) * inv;
     const gpumc_real value = GPUMC_R(-0.5) * z * z - log_y - gpumc_log(sigma) - GPUMC_R(GPUMC_LOG_SQRT_2PI);
     gpumc__add_3(dy, -(1 + z * inv) / x, dmu, z * inv, dsigma, (z * z - 1) * inv);
     return gpumc__valid(sigma > 0, gpumc__outside(y <= 0, value));
 }
 GPUMC__CDF_LEAF(REAL_2, lognormal, y, mu, sigma)
 {
-    const gpumc_real x = gpumc__positive(y), inv = 1 / sigma, z = (gpumc_log(x) - mu) * inv;
+    const gpumc_real x = gpumc__stand_in(y), inv = 1 / sigma, z = (gpumc_log(x) - mu) * inv;
     const gpumc_real slope = y <= 0 ? GPUMC_R(0.0) : side * gpumc__log_Phi_slope(side * z);
     gpumc__add(dy, slope * inv / x);
     gpumc__add_standard(slope, z, inv, NULL, dmu, dsigma);
-    return gpumc__valid((mu == mu) & (sigma > 0), y <= 0 ? gpumc__before(side) : gpumc_log_Phi(side * z));
+    return gpumc__valid((mu == mu) & (sigma > 0), y <= 0 ? gpumc__below(side) : gpumc_log_Phi(side * z));
 }
 /* ---- inv_gaussian: log p = log(shape / (2 pi y^3)) / 2 - shape (y - mu)^2 / (2 mu^2 y) - >>inv_gaussian
    Also called Wald; mu is the mean. The time at which Brownian motion with drift v and variance 1 per unit of
    time first reaches b has mu = b / v and shape = b^2. */
 GPUMC_FN gpumc_real gpumc_inv_gaussian_lpdf(GPUMC__TAKES(REAL_2, y, mu, shape))
 {
-    const gpumc_real x = gpumc__positive(y), inv = 1 / x, part = (x - mu) / mu, square = part * part * inv;
+    const gpumc_real x = gpumc__stand_in(y), inv = 1 / x, part = (x - mu) / mu, square = part * part * inv;
     const gpumc_real half = GPUMC_R(0.5), log_x = gpumc_log(x), by_mu = shape * part / (mu * mu);
     const gpumc_real value = half * (gpumc_log(shape) - shape * square) - GPUMC_R(1.5) * log_x;
     gpumc__add(dy, -inv * (GPUMC_R(1.5) + half * shape * part * (x + mu) / mu * inv));
@@ -1440,7 +1440,7 @@ GPUMC__CDF_LEAF(REAL_1, exponential, y, rate)
    At y = 0 the density is 0, 1 / scale or infinite as the shape is above, at or below 1. */
 GPUMC_FN gpumc_real gpumc_weibull_lpdf(GPUMC__TAKES(REAL_2, y, shape, scale))
 {
-    const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv);
+    const gpumc_real inv = 1 / scale, x = gpumc__stand_in(y), log_x = gpumc_log(x * inv);
     const gpumc_real t = gpumc_exp(shape * log_x), log_y = y <= 0 ? -GPUMC_INF : log_x;
     const gpumc_real value = gpumc_log(shape * inv) + gpumc__times_log(shape - 1, log_y) - t;
     gpumc__add_2(dy, (shape - 1 - shape * t) / x, dscale, shape * (t - 1) * inv);
@@ -1450,17 +1450,17 @@ GPUMC_FN gpumc_real gpumc_weibull_lpdf(GPUMC__TAKES(REAL_2, y, shape, scale))
 GPUMC__CDF_LEAF(REAL_2, weibull, y, shape, scale)
 {
     gpumc_real slope_any;
-    const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv);
+    const gpumc_real inv = 1 / scale, x = gpumc__stand_in(y), log_x = gpumc_log(x * inv);
     const gpumc_real value = gpumc__exponential_log_t(side, shape * log_x, &slope_any);
     const gpumc_real slope = y <= 0 ? GPUMC_R(0.0) : slope_any, by_y = slope * shape;
     gpumc__add_3(dy, by_y / x, dshape, gpumc__times_log(slope, log_x), dscale, -by_y * inv);
-    return gpumc__valid((shape > 0) & (scale > 0), y <= 0 ? gpumc__before(side) : value);
+    return gpumc__valid((shape > 0) & (scale > 0), y <= 0 ? gpumc__below(side) : value);
 }
 /* ---- loglogistic: the law of exp(X), X of logistic(log scale, 1 / shape) ------- >>loglogistic
    P(Y <= y) = 1 / (1 + (scale / y)^shape). The density at y = 0 is that of weibull. */
 GPUMC_FN gpumc_real gpumc_loglogistic_lpdf(GPUMC__TAKES(REAL_2, y, scale, shape))
 {
-    const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv), u = shape * log_x;
+    const gpumc_real inv = 1 / scale, x = gpumc__stand_in(y), log_x = gpumc_log(x * inv), u = shape * log_x;
     const gpumc_real log_y = y <= 0 ? -GPUMC_INF : log_x, fall = -gpumc_tanh(GPUMC_R(0.5) * u);
     const gpumc_real value = gpumc_log(shape * inv) + gpumc__times_log(shape - 1, log_y)
                            - 2 * gpumc_log1p_exp(y <= 0 ? -GPUMC_INF : u);
@@ -1469,11 +1469,11 @@ GPUMC_FN gpumc_real gpumc_loglogistic_lpdf(GPUMC__TAKES(REAL_2, y, scale, shape)
 }
 GPUMC__CDF_LEAF(REAL_2, loglogistic, y, scale, shape)
 {
-    const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv), u = shape * log_x;
+    const gpumc_real inv = 1 / scale, x = gpumc__stand_in(y), log_x = gpumc_log(x * inv), u = shape * log_x;
     const gpumc_real slope = y <= 0 ? GPUMC_R(0.0) : side * gpumc_inv_logit(-side * u), by_y = slope * shape;
     gpumc__add_3(dy, by_y / x, dscale, -by_y * inv, dshape, gpumc__times_log(slope, log_x));
     return gpumc__valid((scale > 0) & (shape > 0),
-                        y <= 0 ? gpumc__before(side) : -gpumc_log1p_exp(-side * u));
+                        y <= 0 ? gpumc__below(side) : -gpumc_log1p_exp(-side * u));
 }
 /* ---- half_normal: the law of |X|, X of normal(0, sigma); P(Y <= y) = erf(z / sqrt 2) - >>half_normal */
 GPUMC_FN gpumc_real gpumc_half_normal_lpdf(GPUMC__TAKES(REAL_1, y, sigma))
@@ -1524,9 +1524,9 @@ GPUMC_FN gpumc_real gpumc__binary(gpumc_real y, gpumc_real at_0, gpumc_real at_1
 GPUMC_FN gpumc_real gpumc__binary_cdf(gpumc_real side, gpumc_real y, gpumc_real between, gpumc_real slope,
                                       gpumc_real *d)
 {
-    const gpumc_real late = y >= 1 ? gpumc__before(-side) : y < 1 ? between : y;
+    const gpumc_real late = y >= 1 ? gpumc__below(-side) : y < 1 ? between : y;
     gpumc__add(d, ((y < 0) | (y >= 1)) ? GPUMC_R(0.0) : slope);
-    return y < 0 ? gpumc__before(side) : late;
+    return y < 0 ? gpumc__below(side) : late;
 }
 GPUMC_FN gpumc_real gpumc_bernoulli_lpmf(GPUMC__TAKES(COUNT_1, y, p))
 {
@@ -1632,7 +1632,7 @@ GPUMC_FN gpumc_real gpumc__gamma_of_t(gpumc_real a, gpumc_real t, gpumc_real *da
 }
 GPUMC_FN gpumc_real gpumc_gamma_lpdf(GPUMC__TAKES(REAL_2, y, shape, rate))
 {
-    const gpumc_real x = gpumc__positive(y), t = rate * x;
+    const gpumc_real x = gpumc__stand_in(y), t = rate * x;
     const gpumc_real value = gpumc__gamma_of_t(shape, t, dshape) + (gpumc_log(shape) - gpumc_log(x));
     const gpumc_real at_0 = shape < 1 ? GPUMC_INF : shape > 1 ? -GPUMC_INF : gpumc_log(rate);
     gpumc__add_2(dy, (shape - 1) / x - rate, drate, (shape - t) / rate);
@@ -1642,7 +1642,7 @@ GPUMC_FN gpumc_real gpumc_gamma_lpdf(GPUMC__TAKES(REAL_2, y, shape, rate))
 /* ---- inv_gamma: the law of 1 / X, X of gamma(shape, rate = scale); t = scale / y ---- >>inv_gamma */
 GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(GPUMC__TAKES(REAL_2, y, shape, scale))
 {
-    const gpumc_real x = gpumc__positive(y), t = scale / x, excess = t - shape;
+    const gpumc_real x = gpumc__stand_in(y), t = scale / x, excess = t - shape;
     const gpumc_real value = gpumc__gamma_of_t(shape, t, dshape) + (gpumc_log(shape) - gpumc_log(x));
     gpumc__add_2(dy, (excess - 1) / x, dscale, -excess / scale);
     return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside((y <= 0) | (y == GPUMC_INF), value));
@@ -1674,7 +1674,7 @@ GPUMC_FN gpumc_real gpumc__binomial_kernel(gpumc_real a, gpumc_real b, gpumc_rea
 GPUMC_FN gpumc_real gpumc__beta_density(gpumc_real y, gpumc_real a, gpumc_real b, gpumc_real d,
                                         gpumc_real *dy, gpumc__ratio *ratio_a, gpumc__ratio *ratio_b)
 {
-    const gpumc_real p = gpumc__positive(y), q = gpumc__positive(1 - y), log_p = gpumc_log(p);
+    const gpumc_real p = gpumc__stand_in(y), q = gpumc__stand_in(1 - y), log_p = gpumc_log(p);
     const gpumc_real log_q = p < GPUMC_R(0.5) ? gpumc_log1p(-p) : gpumc_log(q);
     const gpumc_real kernel = gpumc__binomial_kernel(a, b, d, log_p, log_q, ratio_a, ratio_b);
     const gpumc_real value = kernel + gpumc_log(a * (b / (a + b))) - log_p - log_q;
@@ -1812,7 +1812,7 @@ GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(GPUMC__TAKES(COUNT_2, y, eta, 
 typedef struct gpumc__passage { gpumc_real sum, by_u, by_w; } gpumc__passage;
 
 /* For small u: terms (w + 2k) e_k, e_k = exp(-2 k (k + w) / u), by powers of e_-1 and s = exp(-2 w / u). */
-GPUMC_FN gpumc__passage gpumc__wiener_brief(gpumc_real inv_u, gpumc_real w, gpumc_real e_b, gpumc_real s)
+GPUMC_FN gpumc__passage gpumc__wiener_small(gpumc_real inv_u, gpumc_real w, gpumc_real e_b, gpumc_real s)
 {
     const gpumc_real s_2 = s * s, e_c = e_b * s_2, e_a = (e_b * e_b) * (e_b * e_c), e_d = e_a * (s_2 * s_2);
     const gpumc_real a = (w - 4) * e_a, b = (w - 2) * e_b, c = (w + 2) * e_c, d = (w + 4) * e_d;
@@ -1823,7 +1823,7 @@ GPUMC_FN gpumc__passage gpumc__wiener_brief(gpumc_real inv_u, gpumc_real w, gpum
 }
 /* For large u: sin(pi w) (1 + ...), whose n-th term has the factor q^(n^2 - 1), q = exp(-pi^2 u / 2), and a
    Chebyshev polynomial of cos(pi w). */
-GPUMC_FN gpumc__passage gpumc__wiener_long(gpumc_real w, gpumc_real q)
+GPUMC_FN gpumc__passage gpumc__wiener_sine(gpumc_real w, gpumc_real q)
 {
     const gpumc_real pi = GPUMC_R(GPUMC_PI), q_3 = q * q * q, q_8 = q_3 * q_3 * (q * q);
     const gpumc_real q_15 = q_8 * q_3 * (q_3 * q);
@@ -1842,12 +1842,12 @@ GPUMC_FN gpumc_real gpumc_wiener_lpdf(gpumc_real y, gpumc_real choice, gpumc_rea
 {
     const gpumc_real sign = choice == 1 ? GPUMC_R(-1.0) : GPUMC_R(1.0), v = sign * delta;
     const gpumc_real rest = choice == 1 ? beta : 1 - beta, w = choice == 1 ? 1 - beta : beta;
-    const gpumc_real t = gpumc__positive(y - tau), inv_alpha = 1 / alpha, u = t * inv_alpha * inv_alpha;
+    const gpumc_real t = gpumc__stand_in(y - tau), inv_alpha = 1 / alpha, u = t * inv_alpha * inv_alpha;
     const gpumc_real inv_u = 1 / u, fall = GPUMC_R(-0.5 * GPUMC_PI * GPUMC_PI) * u;
     const gpumc_real log_alpha = gpumc_log(alpha);
     const int brief = u < GPUMC_R(0.32);
     const gpumc_real e = gpumc_exp(brief ? -2 * rest * inv_u : fall), s = gpumc_exp(-2 * w * inv_u);
-    const gpumc__passage at_first = gpumc__wiener_brief(inv_u, w, e, s), later = gpumc__wiener_long(w, e);
+    const gpumc__passage at_first = gpumc__wiener_small(inv_u, w, e, s), later = gpumc__wiener_sine(w, e);
     const gpumc_real sum = brief ? at_first.sum : later.sum, inv = 1 / sum, half = w * inv_u;
     const gpumc_real by_w = (brief ? at_first.by_w : later.by_w) * inv - (brief ? half : 0);
     const gpumc_real by_u = (brief ? at_first.by_u : later.by_u) * inv
@@ -2177,7 +2177,7 @@ GPUMC_FN const double *gpumc__row_weights(const double *weights, const double *z
                                           const unsigned char *active, size_t tile)
 { return weights ? weights + tile * GPUMC_LANES : zeros - active[tile]; }
 /* Copies n columns; idle lanes repeat the first lane. */
-GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t active)
+GPUMC_FN void gpumc__row_pad(double *at, const double *x, size_t n, size_t active)
 {
     for (size_t i = 0; i < n * GPUMC_LANES; i++) {
         const size_t first = i / GPUMC_LANES * GPUMC_LANES, from = i - first < active ? i : first;
@@ -2321,12 +2321,12 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
                 double at[FIRST + (n_columns)][GPUMC_LANES], p[(n_group) + 1][GPUMC_LANES]; \
                 double scratch[FIRST][GPUMC_LANES]; \
                 const double *w = gpumc__row_weights(a->weights, a->zeros, a->active, t); \
-                gpumc__row_repeat(at[FIRST], a->columns + t * (n_columns) * GPUMC_LANES, n_columns, \
+                gpumc__row_pad(at[FIRST], a->columns + t * (n_columns) * GPUMC_LANES, n_columns, \
                     a->active[t]); \
                 for (int k = 0; k < (n_group); k++) \
-                    gpumc__row_repeat(p[k], a->p[k] + s * GPUMC_LANES, 1, a->active[t]); \
+                    gpumc__row_pad(p[k], a->p[k] + s * GPUMC_LANES, 1, a->active[t]); \
                 name##_nodes_##set(a, a->active[t], p, shared, at, scratch); \
-                gpumc__row_repeat(at[0], at[0], FIRST, a->active[t]); \
+                gpumc__row_pad(at[0], at[0], FIRST, a->active[t]); \
                 GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_whole, (n_group) + (n_shared), \
                     FIRST + (n_columns), (k) < (n_group) ? p[(k) < (n_group) ? (k) : 0][l] \
                         : shared[(k) < (n_group) ? 0 : (k) - (n_group)], at[k][l], w) \
@@ -4686,7 +4686,7 @@ GPUMC__CDF_CALL(REAL_3, exp_mod_normal, y, mu, sigma, rate)
         gpumc__add_3(dy, rate * t, dmu, -rate * t, drate, sigma * by_h);
         gpumc__add(dsigma, rate * (w < 0 ? e * mills * (excess - z) : e - h * t));
     }
-    return gpumc__valid(z == z && sigma > 0 && rate > 0, z - z == 0 ? value : gpumc__before(-side * z));
+    return gpumc__valid(z == z && sigma > 0 && rate > 0, z - z == 0 ? value : gpumc__below(-side * z));
 }
 static double gpumc__exp_mod_normal_at(double side, double y, const double *t, double *dy)
 { return gpumc__exp_mod_normal_cdf(side, y, t[0], t[1], t[2], dy, NULL, NULL, NULL); }
@@ -4725,7 +4725,7 @@ GPUMC__CDF_CALL(REAL_2, inv_gaussian, y, mu, shape)
                      dshape, e * mills * (l - gpumc_mills_excess(r)) / (root * x));
     }
     return gpumc__valid(y == y && mu > 0 && shape > 0,
-                        y <= 0 ? gpumc__before(side) : y < GPUMC_INF ? value : gpumc__before(-side));
+                        y <= 0 ? gpumc__below(side) : y < GPUMC_INF ? value : gpumc__below(-side));
 }
 static double gpumc__inv_gaussian_at(double side, double y, const double *t, double *dy)
 { return gpumc__inv_gaussian_cdf(side, y, t[0], t[1], dy, NULL, NULL); }
@@ -4961,8 +4961,8 @@ static gpumc__tail gpumc__count_tail(gpumc__count law, double y, double side)
 {
     const double k = floor(y);
     if (y != y) return gpumc__certain_tail(side, y);
-    if (k < 0) return gpumc__certain_tail(side, gpumc__before(side));
-    if (k >= law.most || k == GPUMC_INF) return gpumc__certain_tail(side, gpumc__before(-side));
+    if (k < 0) return gpumc__certain_tail(side, gpumc__below(side));
+    if (k >= law.most || k == GPUMC_INF) return gpumc__certain_tail(side, gpumc__below(-side));
     return law.tail(&law, k, side);
 }
 /* Whether P(Y <= k) >= p, up to the rounding of both, so that p = P(Y <= k) as computed finds k itself. */
@@ -6292,7 +6292,7 @@ static double gpumc__news(const gpumc__noise *noise, const double *x)
 }
 
 /* Recomputes what depends on weights and anchors; to be called when these have changed. */
-static void gpumc__link_settle(gpumc__link *k)
+static void gpumc__link_update(gpumc__link *k)
 {
     k->n_used = 0;
     k->alike = 1;
@@ -6373,7 +6373,7 @@ static void gpumc__link_to_mu(const gpumc__link *k, size_t i, const double *x, d
 }
 
 /* Adds the derivative by sigma; sum: of (1 - k) (((1 + k) (m - mu) - (theta - mu)) G - 1) over elements. */
-static void gpumc__link_hear(const gpumc__link *k, const double *x, double sum, double *target)
+static void gpumc__link_to_noise(const gpumc__link *k, const double *x, double sum, double *target)
 { if (k->noise.halves) target[k->noise.at] += 0.25 * k->noise.halves * sum / x[k->noise.at]; }
 
 /* ---- messages ----------------------------------------------------------------------------------
@@ -6558,7 +6558,7 @@ static void gpumc__inform_pull_back(const gpumc__link *k, const double *x, doubl
         heard += (1 - rest) * moved;
     }
     gpumc__link_to_scale(k, unit, x, -2 * moment, target);
-    gpumc__link_hear(k, x, 2 * heard, target);
+    gpumc__link_to_noise(k, x, 2 * heard, target);
 }
 
 /* mu of the row at place at, which begins with element i. */
@@ -6759,7 +6759,7 @@ static void gpumc__kin_move(const gpumc__link *k, const double *x, double *work)
 }
 
 /* Passes the derivatives by residuals, complete after the later blocks, on to what these are made of. */
-static void gpumc__kin_hand_on(const gpumc__link *k, const double *x, double *target, double *work)
+static void gpumc__kin_pull_r(const gpumc__link *k, const double *x, double *target, double *work)
 {
     const double *residues = gpumc__kin_row(k, GPUMC__RESIDUES, k->rank, work);
     const double *by = gpumc__kin_row(k, GPUMC__BY_RESIDUES, k->rank, work);
@@ -6946,7 +6946,7 @@ static void gpumc__bundle_reduce(const gpumc__bundle *j, double *r, double *work
         for (size_t i = 0; i < j->n; i++) r[c * j->n + i] *= v[i];
     }
 }
-static void gpumc__bundle_less(const gpumc__bundle *j, size_t c, const double *before, double *w,
+static void gpumc__bundle_back(const gpumc__bundle *j, size_t c, const double *before, double *w,
                                double *work)
 {
     for (size_t b = 0; b < c; b++)
@@ -6954,7 +6954,7 @@ static void gpumc__bundle_less(const gpumc__bundle *j, size_t c, const double *b
 }
 
 /* Builds and eliminates Q: f and v. */
-static void gpumc__bundle_know(const gpumc__bundle *j, const double *x, double *work)
+static void gpumc__bundle_factor(const gpumc__bundle *j, const double *x, double *work)
 {
     gpumc__bundle_populations(j, x, work);
     gpumc__bundle_fill(j, x, work);
@@ -6966,7 +6966,7 @@ static void gpumc__bundle_solve(const gpumc__bundle *j, const double *x, double 
 {
     const double news = gpumc__news(&j->noise, x);
     if (!j->top) return;                               /* a top: done where its messages are summed */
-    if (j->top->K == 0) gpumc__bundle_know(j, x, work);
+    if (j->top->K == 0) gpumc__bundle_factor(j, x, work);
     gpumc__bundle_say(j, x, work);
     for (size_t c = 0; c < j->K; c++) {
         const gpumc__link *k = j->members[c];
@@ -6984,7 +6984,7 @@ static void gpumc__bundle_solve(const gpumc__bundle *j, const double *x, double 
 static void gpumc__bundle_middle(const gpumc__bundle *j, size_t c, double *middle, double *work)
 {
     memcpy(middle, gpumc__bundle_row(j, GPUMC__TOLD, c, work), j->n * sizeof *middle);
-    gpumc__bundle_less(j, c, gpumc__bundle_row(j, GPUMC__OFF, 0, work), middle, work);
+    gpumc__bundle_back(j, c, gpumc__bundle_row(j, GPUMC__OFF, 0, work), middle, work);
 }
 
 /* Returns how many values are to be rejected: |mu| / tau is above `most`, or v is NaN. */
@@ -7243,14 +7243,14 @@ static void gpumc__bundle_tell(const gpumc__bundle *j, const double *x, double *
     const double news = gpumc__news(&j->noise, x), *W = gpumc__bundle_matrix(j, 1, work);
     double *P = gpumc__bundle_row(j, GPUMC__OFF, 0, work);
     double *told = gpumc__bundle_row(top, GPUMC__TOLD, 0, work);
-    gpumc__bundle_know(j, x, work);
+    gpumc__bundle_factor(j, x, work);
     gpumc__bundle_say(j, x, work);
     for (size_t d = 0; d <= K; d++) {
         double *y = gpumc__bundle_answer(j, d, 0, work);
         for (size_t c = 0; c < K && d < K; c++) gpumc__scaled(n, news, gpumc__bundle_J(j, c, d), y + c * n);
         if (d == K) memcpy(y, gpumc__bundle_row(j, GPUMC__TOLD, 0, work), K * n * sizeof *y);
         gpumc__bundle_reduce(j, y, work);
-        for (size_t c = 1; c < K; c++) gpumc__bundle_less(j, c, y, y + c * n, work);
+        for (size_t c = 1; c < K; c++) gpumc__bundle_back(j, c, y, y + c * n, work);
     }
     gpumc__bundle_hear(top, work);
     for (size_t c = 0; c < K; c++)
@@ -7447,14 +7447,14 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
     double received = 0, heard = 0;
     if (gpumc__link_is_bundled(k)) { gpumc__bundle_pull(k, x, G, target, dq, work); return; }
     if (gpumc__link_is_told(k)) { gpumc__told_pull(k, x, G, target, dq, work); return; }
-    if (k->rank + 1 < k->n_kin) gpumc__kin_hand_on(k, x, target, work);
+    if (k->rank + 1 < k->n_kin) gpumc__kin_pull_r(k, x, target, work);
     if (k->single) {
         const double mu = gpumc__link_named_mu(k, 0, x);
         double sums[3];
         gpumc__single_pull(k, theta, mu, gpumc__link_table(k, 0, work), g, dq, sums);
         if (k->from[0] != GPUMC__NONE) target[k->from[0]] += sums[0];
         gpumc__link_to_scale(k, k->unit[0], x, sums[1], target);
-        gpumc__link_hear(k, x, sums[2], target);
+        gpumc__link_to_noise(k, x, sums[2], target);
         return;
     }
     for (size_t t = k->step; t-- > 0;)
@@ -7477,7 +7477,7 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
             } while (i > t && units[i - step] == unit);
             gpumc__link_to_scale(k, unit, x, moment, target);
         }
-    gpumc__link_hear(k, x, heard, target);
+    gpumc__link_to_noise(k, x, heard, target);
     if (k->rank > 0) gpumc__kin_pull(k, x, g, target, work);
     for (size_t i = 0; i < k->size * k->n_covariates; i++) {
         const size_t e = i / k->n_covariates;
@@ -7843,7 +7843,7 @@ static int gpumc__hears(const gpumc_model *m, size_t i)
     return j < m->n_params;
 }
 /* Whether a block receives messages but belongs to no hierarchy: its elements have no location. */
-static int gpumc__only_hears(const gpumc_model *m, size_t i)
+static int gpumc__is_root(const gpumc_model *m, size_t i)
 {
     const gpumc_param *p = &m->params[i];
     return !gpumc__is_linked(p) && p->kind == GPUMC_UNBOUNDED && p->centring == GPUMC_CENTRING_LEARNED
@@ -7869,7 +7869,7 @@ static int gpumc__shares(const gpumc_model *m)
 }
 
 /* Whether messages connect a block's elements with each other, with another block or with shared values. */
-static int gpumc__tells(const gpumc_model *m, size_t i, int shares)
+static int gpumc__sends(const gpumc_model *m, size_t i, int shares)
 {
     const gpumc_param *p = &m->params[i];
     const size_t location = gpumc__find_param(m, i, p->location);
@@ -7882,7 +7882,7 @@ static size_t gpumc__starts_freely(const gpumc_model *m, size_t i)
 {
     const gpumc_param *p = &m->params[i];
     return (p->walk_dim > 0 && p->scale && !p->location && !p->covariates && !p->factor
-            && !p->walk_coefficient) || gpumc__only_hears(m, i);
+            && !p->walk_coefficient) || gpumc__is_root(m, i);
 }
 
 /* How many blocks may be bundled, of which i is the first; 0 where it is not, or they are too few or many. */
@@ -7947,7 +7947,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     for (size_t at = 0; at < k->size; at += k->width)
         for (size_t i = gpumc__told_begin(k, at), j = i; j < i + k->width * k->step; j += k->step)
             k->even &= k->unit[j] == k->unit[i] && (!k->phi || k->phi[j] == k->phi[i]);
-    gpumc__link_settle(k);
+    gpumc__link_update(k);
 }
 
 /* Notes that block i may belong to a bundle and its location, if it only receives messages, to the top. */
@@ -7956,7 +7956,7 @@ static void gpumc__bundle_join(const gpumc_layout *l, size_t i, gpumc__bundle *j
     const size_t location = gpumc__find_param(l->model, i, l->parts[i].param->location);
     gpumc__placed *p = &l->parts[location];
     l->parts[i].link.bundle = j;
-    if (location < i && p->size <= j->most && !p->link.bundle && gpumc__only_hears(l->model, location))
+    if (location < i && p->size <= j->most && !p->link.bundle && gpumc__is_root(l->model, location))
         p->link.bundle = j->top;
 }
 
@@ -7978,7 +7978,7 @@ static size_t gpumc__bundle_about(const gpumc__bundle *j, size_t place)
 /* Finds the locations to which a bundle sends messages, in the order in which they are visited: all those of
    its members, if each is that of one member, or none. None if there are many elements: scales are well known
    then, and locations need not follow them. To be called when members have changed. */
-static void gpumc__bundle_settle(const gpumc_layout *l, gpumc__bundle *j)
+static void gpumc__bundle_update(const gpumc_layout *l, gpumc__bundle *j)
 {
     gpumc__bundle *top = j->top;
     top->K = 0;
@@ -8019,7 +8019,7 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         p->constraint = gpumc__param_constraint(p->param, p->size);
         p->free_at = l.n_free;
         p->free_size = gpumc__size_mul(p->constraint.n_free, p->constraint.count);
-        p->linked = gpumc__is_linked(p->param) || gpumc__only_hears(m, i);
+        p->linked = gpumc__is_linked(p->param) || gpumc__is_root(m, i);
         l.n_free = gpumc__size_add(l.n_free, p->free_size);
         l.n_natural = gpumc__size_add(l.n_natural, p->size);
         l.n_linked += (size_t)p->linked;
@@ -8042,7 +8042,7 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
                 p->link.kin = n_kin;                          /* of its first block; see gpumc__link_init */
                 n_kin += p->link.rank ? 0 : (GPUMC__KIN_ROWS * K + 1) * p->size + 2 * K * K;
             }
-            p->link.tells = gpumc__tells(m, i, shares) || gpumc__only_hears(m, i);
+            p->link.tells = gpumc__sends(m, i, shares) || gpumc__is_root(m, i);
             n_told += (size_t)p->link.tells;
         }
         for (size_t j = 0; shares && gpumc__is_shared(m, i) && j < p->size; j++)
@@ -8478,7 +8478,7 @@ static double gpumc__probe_compare(const gpumc__probe *p, double quotient, doubl
 }
 
 /* Whether a step spans a peak or, compared with a finer one, a kink: one-sided quotients do not converge. */
-static int gpumc__probe_bent(const gpumc__quotient *d, const gpumc__quotient *finer)
+static int gpumc__probe_kink(const gpumc__quotient *d, const gpumc__quotient *finer)
 {
     if (!gpumc__is_finite(d->bend) || d->bend < 0.1 * fabs(d->central)) return 0;
     return d->bend >= 1 / d->h + d->noise || (finer && d->bend > d->noise && finer->bend > d->bend / 2);
@@ -8503,14 +8503,14 @@ static double gpumc__probe_distance(gpumc__probe *p, double size)
     for (int k = 0; k < 3; k++) distance = fmin(distance, gpumc__probe_compare(p, sides[k], first.noise));
     p->seen = first.central;
     if (distance < 1e6 && first.noise < 1e-3 * slope && first.h > 100 * p->least
-        && !gpumc__probe_bent(&first, NULL)) return distance;
+        && !gpumc__probe_kink(&first, NULL)) return distance;
     while (n < MOST && h > stop) d[n++] = gpumc__probe_quotient(p, h /= 10);
     for (int k = 1; k + 1 < n; k++) {
         const double at = d[k].central, border = gpumc__is_finite(d[k].bend) ? 1 : 1e100;
         const double apart = fmax(fabs(at - d[k - 1].central), fabs(at - d[k + 1].central));
         const double doubt = (apart + d[k].noise + 0.02 * p->least / d[k].h * slope) * border;
         const int still = d[k].forward == 0 && d[k].backward == 0 && (slope > 0 || d[k].h <= 100 * p->least);
-        if (gpumc__probe_bent(&d[k], &d[k + 1]) || still) continue;
+        if (gpumc__probe_kink(&d[k], &d[k + 1]) || still) continue;
         if (doubt < 1e-3 * fabs(at)) others = fmin(others, gpumc__probe_compare(p, at, apart + d[k].noise));
         if (!(doubt < least)) continue;
         least = doubt;
@@ -8644,7 +8644,7 @@ static int gpumc__is_open(gpumc_kind kind)
 { return kind != GPUMC_INTERVAL && kind != GPUMC_UNIT && kind <= GPUMC_POSITIVE_ORDERED; }
 
 /* Whether the density leaves value i free: no derivative by it, and the same density wherever it is moved. */
-static int gpumc__is_loose(const gpumc_layout *l, const gpumc_param *p, size_t i, double *x, double *g)
+static int gpumc__is_free(const gpumc_layout *l, const gpumc_param *p, size_t i, double *x, double *g)
 {
     static const double steps[] = { 0, -1e6, -30, -1, 1, 30, 1e6 };
     static const double factors[] = { 1, 1e-6, 0.03, 0.5, 2, 30, 1e6 };
@@ -8675,7 +8675,7 @@ static gpumc_status gpumc__check_held(const gpumc_layout *l, double *x, double *
     for (size_t k = 0; k < n; k++) {
         const gpumc__placed *p = l->parts;
         while (places[k] >= p->at + p->size) p++;
-        if (!gpumc__is_loose(l, p->param, places[k], x, g)) continue;
+        if (!gpumc__is_free(l, p->param, places[k], x, g)) continue;
         gpumc__free_name(l, p->free_at + (places[k] - p->at), name, sizeof name);
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "the log density does not depend on \"%.60s\" at all, "
                            "so that its posterior is improper: give it a prior or bounds (kind, lower, "
@@ -8972,7 +8972,7 @@ static void gpumc__layout_centre(gpumc_layout *l, const unsigned char *notches)
     for (gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
         if (!p->linked) continue;
         p->link.most = notches ? gpumc__most_centring(p->param) : 1;
-        gpumc__link_settle(&p->link);
+        gpumc__link_update(&p->link);
     }
 }
 
@@ -9036,7 +9036,7 @@ static void gpumc__climb_cut(gpumc__climb *c, double part)
 }
 
 /* The evidence bound after the step, with both gradients. Held values have a log_sd of -infinity. */
-static double gpumc__climb_look(gpumc__climb *c)
+static double gpumc__climb_elbo(gpumc__climb *c)
 {
     const size_t n = c->layout->n_free;
     double bound = 0;
@@ -9082,7 +9082,7 @@ static int gpumc__climb_on(gpumc__climb *c, int t, double rise)
     const int first = t, end = t + GPUMC__CLIMB_MOST;
     double before = -GPUMC_INF, part = 1;
     for (; t < end; t++) {
-        const double next = gpumc__climb_look(c), least = c->bound - sqrt((double)n);
+        const double next = gpumc__climb_elbo(c), least = c->bound - sqrt((double)n);
         if (!(next > least) && (part > 0.01 || !gpumc__is_finite(next))) {
             gpumc__climb_cut(c, 0.25);
             part /= 4;
@@ -9733,7 +9733,7 @@ GPUMC__GLM_ROW(normal)
    gpumc__sum_log1p, with one logarithm a tile: e is put out in the place of a derivative, BY_A. */
 GPUMC__GLM_ROW(bernoulli_logit)
 {
-    const gpumc_real s = 2 * y - 1, z = s * eta, e = gpumc__exp_fall(-gpumc_fabs(z));
+    const gpumc_real s = 2 * y - 1, z = s * eta, e = gpumc__exp_neg(-gpumc_fabs(z));
     g[GPUMC__GLM_BY_ETA] = (z < 0 ? s : s * e) / (1 + e);
     g[GPUMC__GLM_BY_A] = e;
     return z < 0 ? z : 0;
@@ -9749,7 +9749,7 @@ GPUMC__GLM_ROW(poisson_log)
 /* phi log p + y log q, q = 1 - p = mean / (mean + phi), t = logit q */
 GPUMC__GLM_ROW(neg_binomial_2_log)
 {
-    const gpumc_real t = eta - gpumc_log(a), e = gpumc__exp_fall(-gpumc_fabs(t)), inv = 1 / (1 + e);
+    const gpumc_real t = eta - gpumc_log(a), e = gpumc__exp_neg(-gpumc_fabs(t)), inv = 1 / (1 + e);
     const gpumc_real p = (t < 0 ? 1 : e) * inv, q = (t < 0 ? e : 1) * inv, slope = y * p - a * q;
     const gpumc_real minus_log_p = (t < 0 ? 0 : t) + gpumc__log1p_unit(e);
     g[GPUMC__GLM_BY_ETA] = slope;
@@ -9961,8 +9961,8 @@ static GPUMC_LOOP void gpumc__glm_add_rows(const gpumc_glm *g, gpumc__glm_rows_f
 }
 
 /* At one point: computes r, the derivatives by eta of n rows, behind eta, and adds the sums of the rows. */
-static void gpumc__glm_respond(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
-                               double *eta, double *sums)
+static void gpumc__glm_scores(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
+                              double *eta, double *sums)
 {
     const double *weights = g->data.weights ? g->data.weights + first : NULL;
     double *r = eta + GPUMC__GLM_STRIDE, a_b[2];
@@ -9990,7 +9990,7 @@ static void gpumc__glm_tile(const gpumc_glm *g, size_t P, const gpumc_glm_point 
     }
     g->loops->predict[several](x, K, n_blocks, beta, scratch, next, step);
     for (size_t p = 0; p < P; p++)
-        gpumc__glm_respond(g, &at[p], first, n, scratch + p * GPUMC__GLM_POINT, sums + p * g->width);
+        gpumc__glm_scores(g, &at[p], first, n, scratch + p * GPUMC__GLM_POINT, sums + p * g->width);
     g->loops->push[several](x, K, n_blocks, scratch + GPUMC__GLM_STRIDE, lanes,
                             next + n_blocks * K / 2 * step, step);
 }
@@ -11164,7 +11164,7 @@ static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set 
     return lp;
 }
 
-static void gpumc__hier_lost(const gpumc_hier *h, const gpumc_error *error)
+static void gpumc__hier_fail(const gpumc_hier *h, const gpumc_error *error)
 {
     if (gpumc__take_flag(&h->where->lost))
         snprintf(h->where->text, sizeof h->where->text, "CPU: %.290s", error->text);
@@ -11184,18 +11184,18 @@ static gpumc__joint *gpumc__hier_launch(const gpumc__hier_point *e, int guided)
             memcpy(p, e->slot->p[k], gpumc__set_values(e, s, k) * sizeof *p);
     }
     if (joint->start(joint, &error) == GPUMC_OK) return joint;
-    gpumc__hier_lost(e->h, &error);
+    gpumc__hier_fail(e->h, &error);
     return NULL;
 }
 
 /* Collects the results of the GPU; where that fails, the CPU evaluates these sets. */
-static double gpumc__hier_land(const gpumc__hier_point *e, gpumc__joint *joint, int guided)
+static double gpumc__hier_fetch(const gpumc__hier_point *e, gpumc__joint *joint, int guided)
 {
     gpumc_error error;
     const int lost = joint->finish(joint, &error) != GPUMC_OK;
     const double *result = joint->result;
     double lp = 0;
-    if (lost) gpumc__hier_lost(e->h, &error);
+    if (lost) gpumc__hier_fail(e->h, &error);
     for (const gpumc__hier_set *s = e->h->sets; s < e->h->sets + e->h->data->n_rows; s++) {
         if (!s->hot) continue;
         if (lost) { lp += gpumc__set_eval(e, s, guided); continue; }
@@ -11218,7 +11218,7 @@ static double gpumc__hier_sum(const gpumc_hier *h, int guided, const double *x, 
     gpumc__joint *const launched = gpumc__hier_launch(&e, guided);
     for (const gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows; s++)
         if (!(launched && s->hot)) lp += gpumc__set_eval(&e, s, guided);
-    if (launched) lp += gpumc__hier_land(&e, launched, guided);
+    if (launched) lp += gpumc__hier_fetch(&e, launched, guided);
     for (size_t i = h->model.n_params; i-- > 0;) gpumc__hier_pull(&e, &h->blocks[i]);
     gpumc__give_flag(&e.slot->taken);
     return lp;
@@ -11519,7 +11519,7 @@ static size_t gpumc__hier_at(const gpumc_hier *h, size_t i, const char *name, co
 }
 
 /* Returns the places, or NULL where all are the same; *common gets the first. */
-static size_t *gpumc__unlike(size_t *places, size_t n, size_t *common)
+static size_t *gpumc__differ(size_t *places, size_t n, size_t *common)
 {
     *common = places[0];
     for (size_t e = 1; e < n; e++) if (places[e] != places[0]) return places;
@@ -11554,8 +11554,8 @@ static gpumc_status gpumc__hier_places(gpumc_hier *h, size_t i)
         changes += e >= step && b->scales[e] != b->scales[e - step];
     }
     b->coefficients = gpumc__hier_at(h, i, g->coefficients, NULL, 0);
-    locations = gpumc__unlike(b->locations, b->size, &b->location);
-    scales = gpumc__unlike(b->scales, b->size, &b->scale);
+    locations = gpumc__differ(b->locations, b->size, &b->location);
+    scales = gpumc__differ(b->scales, b->size, &b->scale);
     if (!b->law.density && !b->quantile_form && !b->kin && (locations || scales || g->covariates || b->phi)) {
         if (changes <= b->size / 8 && !b->phi) { b->step = step; return GPUMC_OK; }
         b->law.density = &gpumc__normal_population;
@@ -11956,7 +11956,7 @@ static int gpumc__slot_upload(gpumc_hier *h, gpumc__hier_slot *slot, int guided,
     return slot->joint[guided] != NULL;
 }
 
-static void gpumc__hier_cool(gpumc_hier *h)
+static void gpumc__hier_unplace(gpumc_hier *h)
 {
     for (size_t k = 0; k < h->n_slots; k++) {
         gpumc__hier_slot *slot = &h->all_slots[k];
@@ -11980,7 +11980,7 @@ static int gpumc__hier_upload(gpumc_hier *h, gpumc_error *error)
 }
 
 /* Puts all chosen sets on the GPU, or none; returns 0 where the description demands it and it fails. */
-static int gpumc__hier_heat(gpumc_hier *h, gpumc_error *error)
+static int gpumc__hier_place(gpumc_hier *h, gpumc_error *error)
 {
     gpumc_error why = { GPUMC_OK, "" };
     const size_t n_slots = h->n_slots;
@@ -11992,7 +11992,7 @@ static int gpumc__hier_heat(gpumc_hier *h, gpumc_error *error)
     snprintf(h->where->text, sizeof h->where->text, all ? "GPU" : "CPU: %.290s", why.text);
     for (size_t k = h->n_slots; all && k < n_slots; k++) gpumc__slot_alone(h, &h->all_slots[k]);
     if (all) return 1;
-    gpumc__hier_cool(h);
+    gpumc__hier_unplace(h);
     h->n_slots = n_slots;
     if (h->data->place != GPUMC_ON_GPU) return 1;
     gpumc__fail(error, why.status, "%s", why.text);
@@ -12019,7 +12019,7 @@ enum { GPUMC__STARTS = 8, GPUMC__CLIMBS = 4 };
 
 /* Another start of a climb, lest all find one mode: coordinates of blocks without population or init are
    moved from the origin by up to 1, less if the density there is 0; even numbers mirror the start before. */
-static void gpumc__hier_depart(gpumc__climb *c, const double *origin, uint32_t number)
+static void gpumc__hier_jitter(gpumc__climb *c, const double *origin, uint32_t number)
 {
     const gpumc_layout *l = c->layout;
     memcpy(c->first, origin, l->n_free * sizeof(double));
@@ -12038,7 +12038,7 @@ static void gpumc__hier_depart(gpumc__climb *c, const double *origin, uint32_t n
 static void gpumc__hier_climb_part(size_t k, int member GPUMC__UNUSED, void *climbs)
 {
     gpumc__climb *c = (gpumc__climb *)climbs + k;
-    if (k > 0) gpumc__hier_depart(c, c[-(ptrdiff_t)k].first, (uint32_t)k);
+    if (k > 0) gpumc__hier_jitter(c, c[-(ptrdiff_t)k].first, (uint32_t)k);
     gpumc__climb_up(c);
 }
 
@@ -12199,7 +12199,7 @@ GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error
     h->data = data;
     if (gpumc__hier_resolve(h, error) == GPUMC_OK) done = gpumc__hier_rows_all(h, error);
     if (done) gpumc__hier_slots(h);
-    if (done && !h->out_of_memory) done = gpumc__hier_heat(h, error);
+    if (done && !h->out_of_memory) done = gpumc__hier_place(h, error);
     if (done && !h->out_of_memory) gpumc__hier_start(h);
     if (h->out_of_memory) gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for a hierarchical model");
     if (done && !h->out_of_memory) return h;
@@ -12210,7 +12210,7 @@ GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error
 GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
 {
     if (!hier) return;
-    gpumc__hier_cool(hier);
+    gpumc__hier_unplace(hier);
     for (size_t k = 0; k < hier->n_slots; k++) gpumc__slot_alone(hier, &hier->all_slots[k]);
     for (void *block = hier->memory, *next; block; block = next) {
         next = *(void **)block;
@@ -13319,7 +13319,7 @@ struct gpumc_adapt {
     size_t n_restarts;
     double mixing;                           /* R-hat of the log density over the final phase */
     double residual, n_residual;             /* Fisher residuals of draws since an estimate: sum, number */
-    double off_before;                       /* gpumc__adapt_off of these, by the metric before it */
+    double off_before;                       /* gpumc__fit_error of these, by the metric before it */
     double tree_step;                        /* step size of trees, before the spring */
     size_t spring_since;                     /* the iteration after which it was taken */
     double two_steps[2];                     /* iterations with paths of two steps; sum of acceptance rates */
@@ -13861,7 +13861,7 @@ static gpumc__spectrum gpumc__spectrum_of(const gpumc_adapt *a, size_t N)
 }
 
 /* Products of the draws in y and their eigenvalues; returns 0 when these do not converge. */
-static int gpumc__adapt_products(gpumc_adapt *a, size_t N)
+static int gpumc__adapt_gram(gpumc_adapt *a, size_t N)
 {
     gpumc__selection of = { a, N, a->dim, NULL, NULL, NULL };
     const gpumc__spectrum s = gpumc__spectrum_of(a, N);
@@ -14203,14 +14203,14 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
     if (n_draws < 10) return;
     misfit = gpumc__adapt_misfit(a, n_draws);
     if (all ? gpumc__dot(a->y, a->y, n_draws * n) < worth * (double)n_draws : misfit < GPUMC__MISFIT) return;
-    if ((free_diagonal || !whole) && !gpumc__adapt_products(a, n_draws)) return;
+    if ((free_diagonal || !whole) && !gpumc__adapt_gram(a, n_draws)) return;
     if (free_diagonal) r = gpumc__adapt_directions(a, n_draws, 5 * GPUMC__MISFIT, 0, &outside);
     if (r > 0 && (8 * r <= n || n > GPUMC__FULL_DIM)) {
         gpumc__adapt_rescale(a, r);
         r = 0;
         n_draws = gpumc__adapt_select(a);
         if (!all && gpumc__adapt_misfit(a, n_draws) < GPUMC__MISFIT) return;
-        if (!all && !gpumc__adapt_products(a, n_draws)) return;
+        if (!all && !gpumc__adapt_gram(a, n_draws)) return;
     }
     if (!whole) r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT, r, &outside);
     if (whole || (8 * r > n && n <= GPUMC__FULL_DIM)) {
@@ -14498,7 +14498,7 @@ static double gpumc__centring_J(double square, double product, double pull_squar
 }
 
 /* Links with messages: mean pulls in weights and their products with theta in anchors become J and b. */
-static void gpumc__centring_told(gpumc_adapt *a, const gpumc__placed *p, double *weights, double *anchors)
+static void gpumc__centring_JB(gpumc_adapt *a, const gpumc__placed *p, double *weights, double *anchors)
 {
     const double *theta = a->moments + p->free_at;
     for (size_t j = 0; j < p->size; j++) {
@@ -14816,7 +14816,7 @@ static double gpumc__noise_expected(const gpumc__link *k, size_t i, const double
 }
 
 /* The logarithm of every link's news (as above) in one of the selected draws. */
-static void gpumc__noise_look(size_t row, int member, void *adapt)
+static void gpumc__noise_scan(size_t row, int member, void *adapt)
 {
     const gpumc_adapt *a = (const gpumc_adapt *)adapt;
     const gpumc_layout *l = a->layout;
@@ -14887,7 +14887,7 @@ static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
     for (size_t c = 0; c < n; c++) n_candidates += (size_t)gpumc__noise_may_be(l->model, c);
     if (n_candidates > 0) gpumc__noise_expect(a, weights);
     if (n_candidates > 0) taken = gpumc__adapt_pick(a, most);
-    gpumc__adapt_share(a, taken, gpumc__noise_look, a);
+    gpumc__adapt_share(a, taken, gpumc__noise_scan, a);
     for (size_t i = 0; i < n; i++) {
         gpumc__link *k = &l->parts[i].link;
         double fit = 0.5;
@@ -14975,12 +14975,12 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
                 gpumc__told_turn(k, 0, a->slopes + s * a->dim + l->parts[i].free_at,
                                  l->slopes + s * l->n_natural + k->at);
         } else if (k->anchored) memcpy(k->anchors, weight + a->dim, k->size * sizeof *weight);
-        gpumc__link_settle(k);
+        gpumc__link_update(k);
     }
     for (gpumc__bundle *j = l->bundles; j < l->bundles + l->n_bundles; j++) {
         j->K = late ? j->wanted : 0;
         if (j->K > 0) j->noise = j->members[0]->noise;
-        gpumc__bundle_settle(l, j);
+        gpumc__bundle_update(l, j);
     }
     gpumc__adapt_reframe(a, chains, 1, 1);
 }
@@ -15172,7 +15172,7 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
         if (late && k->tells && shares) {
             memcpy(weight, weight + 5 * a->dim, k->size * sizeof *weight);
             memcpy(weight + a->dim, weight + 6 * a->dim, k->size * sizeof *weight);
-        } else if (late && k->tells) gpumc__centring_told(a, &l->parts[i], weight, weight + a->dim);
+        } else if (late && k->tells) gpumc__centring_JB(a, &l->parts[i], weight, weight + a->dim);
         else if (late) gpumc__centring_late(a, &l->parts[i], weight, weight + a->dim);
         else gpumc__centring_early(a, &l->parts[i], n, weight);
         for (size_t j = 0; j < k->size; j++) {
@@ -15308,7 +15308,7 @@ static int gpumc__spring_pays(const gpumc_adapt *a, double off)
 }
 
 /* Whether the final phase may use the spring; not with too few draws, when kappa is NaN. */
-static int gpumc__adapt_swings(double kappa, double off)
+static int gpumc__spring_holds(double kappa, double off)
 { return off < (kappa <= 2 ? GPUMC__SPRING_KEEPS : kappa > 2 ? GPUMC__SPRING_CLEAR : 0); }
 
 /* The rule. Energies that move slowly mean heavy tails or a funnel: there paths may fail unnoticed, whereas
@@ -15390,14 +15390,14 @@ static void gpumc__adapt_paths(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_
 }
 
 /* RMS distance of gradients from those of the metric's normal, in units of their length; NaN: no draws. */
-static double gpumc__adapt_off(const gpumc_adapt *a)
+static double gpumc__fit_error(const gpumc_adapt *a)
 { return sqrt(a->residual / (a->n_residual * (double)a->dim)); }
 
 /* The step size that the residual allows HMC on the spring: rho^(-1/4), see the choice. */
 static double gpumc__adapt_reach(const gpumc_adapt *a)
 { return 1 / sqrt(sqrt(fmax(a->residual / a->n_residual, DBL_MIN))); }
 
-static void gpumc__adapt_swing(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
+static void gpumc__take_spring(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
     const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__SPRING_LENGTH;
     gpumc__adapt_paths(a, chains, GPUMC_SAMPLER_HMC, 1, length, GPUMC__SPRING_WINDOW, eps,
@@ -15411,14 +15411,14 @@ static void gpumc__adapt_trees(gpumc_adapt *a, gpumc_nuts *const *chains)
    residual of the latest draws. eps: the step size in force. */
 static void gpumc__adapt_try(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
-    const double off = gpumc__adapt_off(a);
+    const double off = gpumc__fit_error(a);
     if (a->options.sampler == GPUMC_SAMPLER_NUTS || a->guided) return;
     if (a->sampler != GPUMC_SAMPLER_NUTS && (!(off < GPUMC__SPRING_KEEPS) || gpumc__spring_hits(a)))
         gpumc__adapt_trees(a, chains);
     else if (a->sampler == GPUMC_SAMPLER_NUTS && gpumc__spring_pays(a, off)) {
         a->tree_step = eps;
         a->spring_since = a->iteration;
-        gpumc__adapt_swing(a, chains, gpumc__adapt_reach(a));
+        gpumc__take_spring(a, chains, gpumc__adapt_reach(a));
         if (!a->options.early_stop || a->iteration > a->early_end) return;
         a->early_end = a->iteration;
         a->next_switch = gpumc__next_switch(a, a->iteration, &a->window);
@@ -15439,9 +15439,9 @@ static int gpumc__adapt_settled(const gpumc_adapt *a, size_t n_restarts)
    their number before the estimates made at this switch. */
 static void gpumc__adapt_stop_early(gpumc_adapt *a, size_t n_restarts)
 {
-    const double off = gpumc__adapt_off(a);
+    const double off = gpumc__fit_error(a);
     if (!gpumc__adapt_settled(a, n_restarts) || !gpumc__spring_pays(a, off)
-        || !gpumc__adapt_swings(gpumc__adapt_kappa(a), off)) return;
+        || !gpumc__spring_holds(gpumc__adapt_kappa(a), off)) return;
     a->final_start = a->iteration;
     a->options.num_warmup = gpumc__smaller(a->options.num_warmup, a->iteration + gpumc__adapt_span(a));
 }
@@ -15449,9 +15449,9 @@ static void gpumc__adapt_stop_early(gpumc_adapt *a, size_t n_restarts)
 /* Chooses the sampler, as asked for or by the rule, and starts to tune the step size of its paths. */
 static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
-    const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1, off = gpumc__adapt_off(a);
+    const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1, off = gpumc__fit_error(a);
     const int was_tree = a->sampler == GPUMC_SAMPLER_NUTS, is_unit = a->shared.kind == GPUMC_METRIC_UNIT;
-    const int swings = gpumc__adapt_swings(kappa, off);
+    const int swings = gpumc__spring_holds(kappa, off);
     const double stretch = is_unit && kappa > 0 ? sqrt(kappa) /* unlearned */
         : fmin(gpumc__exp(0.3 * gpumc__log(slow)), 3);
     /* with long tails: paths up to twice as long enter and leave them more often, and means cost no more */
@@ -15464,7 +15464,7 @@ static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, doubl
     if (was_tree) a->tree_step = eps;
     gpumc__adapt_unguide(a, chains, sampler);
     if (sampler == GPUMC_SAMPLER_HMC && swings)
-        gpumc__adapt_swing(a, chains, was_tree ? gpumc__adapt_reach(a) : eps);
+        gpumc__take_spring(a, chains, was_tree ? gpumc__adapt_reach(a) : eps);
     else if (sampler != GPUMC_SAMPLER_NUTS)
         gpumc__adapt_paths(a, chains, sampler, 0, length, slow < 2 ? 0.4 : 0.8, a->tree_step, length);
     else if (!was_tree) gpumc__adapt_trees(a, chains);
@@ -15578,7 +15578,7 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
 }
 
 /* Records that a chain is moved; returns the row for the natural values of the point that it leaves. */
-static double *gpumc__adapt_leaves(gpumc_adapt *a, const gpumc__restart *restart)
+static double *gpumc__note_restart(gpumc_adapt *a, const gpumc__restart *restart)
 {
     const size_t k = gpumc__smaller(a->n_restarts++, GPUMC__MAX_RESTARTS - 1);
     a->restarts[k] = *restart;
@@ -15602,7 +15602,7 @@ static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
         for (size_t k = 0; k < a->n_used; k++)
             if (gpumc_rng_below(&rng, k + 1) == 0) source = a->used[k];
         for (size_t k = 0; k < a->n_kept; k++) if (a->owner[k] == c) a->owner[k] = (uint32_t)a->n_chains;
-        double *left = gpumc__adapt_leaves(a, &restart);
+        double *left = gpumc__note_restart(a, &restart);
         if (l) gpumc_model_natural(l, gpumc_nuts_draw(chains[c]), left, a->model_work);
         gpumc__nuts_move(chains[c], a->q + source * a->dim, a->lp[source], a->g + source * a->dim);
         chains[c]->flat = chains[a->best]->flat;
@@ -15734,7 +15734,7 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
         const int is_tree = a->sampler == GPUMC_SAMPLER_NUTS;    /* paths learn at the end of a window */
         const int switches = a->iteration == a->next_switch;
         const size_t n_restarts = a->n_restarts;
-        a->off_before = gpumc__adapt_off(a);
+        a->off_before = gpumc__fit_error(a);
         if (is_tree || switches) {
             gpumc__adapt_learn(a, chains);
             if (a->iteration > a->own_end) gpumc__adapt_remeasure(a);
@@ -15755,7 +15755,7 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
    Convergence diagnostics and estimates of one quantity and of all columns of a fit. Definitions are those of
    the R package posterior (Vehtari, Gelman, Simpson, Carpenter & Buerkner 2021, Bayesian Analysis 16);
    smoothed importance weights those of loo (Vehtari, Simpson, Gelman, Yao & Gabry 2024). The draws of a
-   quantity are gathered once on a sheet and sorted once there. Read first: gpumc__look, gpumc__centre and
+   quantity are gathered on a sheet and sorted there, once. Read first: gpumc__take_view, gpumc__demean and
    gpumc__ess, through which every R-hat and every effective sample size goes. */
 
 /* Flags of draws that are not all finite: at most statistics of ranks are defined. */
@@ -16104,7 +16104,7 @@ static double gpumc__lag(gpumc__sheet *s, size_t t)
 
 /* ---- R-hat and effective sample size of y -------------------------------------------------------- */
 /* Centres each half of y (a constant one to exact zeros) and compares them: within, between, lag 0. */
-static void gpumc__centre(gpumc__sheet *s)
+static void gpumc__demean(gpumc__sheet *s)
 {
     gpumc__tally means = { 0, 0, 0 };
     double sum = 0, squares;
@@ -16242,7 +16242,7 @@ typedef enum gpumc__view {
 } gpumc__view;
 
 /* y becomes a view of x with its halves centred. Returns 0 where the view is not defined. */
-static int gpumc__look(gpumc__sheet *s, gpumc__view view, double p)
+static int gpumc__take_view(gpumc__sheet *s, gpumc__view view, double p)
 {
     if (view < GPUMC__SCORES && s->flags & GPUMC__NO_NUMBERS) return 0;
     if (view <= GPUMC__SQUARES) gpumc__take_moments(s);
@@ -16255,16 +16255,16 @@ static int gpumc__look(gpumc__sheet *s, gpumc__view view, double p)
     }
     for (size_t i = 0; view == GPUMC__SQUARES && i < s->total; i++)
         s->y[i] = (s->y[i] / s->sd) * (s->y[i] / s->sd);
-    gpumc__centre(s);
+    gpumc__demean(s);
     return 1;
 }
 
 static double gpumc__r_hat_of(gpumc__sheet *s, gpumc__view view)
-{ return gpumc__look(s, view, 0) ? gpumc__r_hat(s) : GPUMC_NAN; }
+{ return gpumc__take_view(s, view, 0) ? gpumc__r_hat(s) : GPUMC_NAN; }
 
 /* For p = 1 the limit leaves one draw above it: else the view would be constant. */
 static double gpumc__ess_of(gpumc__sheet *s, gpumc__view view, double p)
-{ return gpumc__look(s, view, p == 1 ? 1 - 0.5 / (double)s->total : p) ? gpumc__ess(s) : GPUMC_NAN; }
+{ return gpumc__take_view(s, view, p == 1 ? 1 - 0.5 / (double)s->total : p) ? gpumc__ess(s) : GPUMC_NAN; }
 
 /* ---- statistics ---------------------------------------------------------------------------------- */
 /* Margossian et al. (2024): superchains are compared by their means; the variance within one is the mean
@@ -16577,7 +16577,7 @@ static size_t gpumc__group_size(const gpumc_fit *f, gpumc_group group)
 GPUMC__OFTEN
 /* Copies n columns from this one on, one behind the other. Rows may lie pages apart, where no processor
    prefetches by itself: cache lines are fetched sixteen rows before they are read. */
-static void gpumc__set_upright(const gpumc_fit *f, size_t column, size_t n, double *to)
+static void gpumc__transpose(const gpumc_fit *f, size_t column, size_t n, double *to)
 {
     const size_t total = f->n_chains * f->n_draws, n_columns = f->n_columns, n_draws = f->n_draws;
     for (size_t c = 0; c < f->n_chains; c++) {
@@ -16603,7 +16603,7 @@ static void gpumc__columns_part(size_t part, int member GPUMC__UNUSED, void *use
         for (size_t k = 0, set = 0; k < n; k++) {
             const gpumc_series series = { upright + k * s->total, f->n_chains, f->n_draws, 0, 0 };
             if (gpumc__block_of(f, c + k)->group != u->group) continue;
-            if (!set++) gpumc__set_upright(f, c, n, upright);
+            if (!set++) gpumc__transpose(f, c, n, upright);
             gpumc__fill_sheet(s, series);
             u->each(s, c + k, u->user);
         }
@@ -16660,7 +16660,7 @@ static void gpumc__leave_out(gpumc__sheet *s, size_t column, void *user)
     result->elpd = GPUMC_NAN;
     if (s->flags & GPUMC__NO_NUMBERS) return;
     const double lpd = gpumc__log_total(s->x, n, s->y) - log((double)n);
-    gpumc__centre(s);
+    gpumc__demean(s);
     const double ess = gpumc__ess(s);     /* of the likelihood; where it is unknown r_eff is 1 */
     for (size_t i = 0; i < n; i++) w[i] = -s->x[i];
     result->k = gpumc__smooth_weights(s, w, ess > 0 ? ess / (double)s->kept : 1, &weights_ess);
@@ -16937,7 +16937,7 @@ static double gpumc__count_off(const gpumc_fit *f, double low, double high, doub
     return n;
 }
 
-static int gpumc__has_swung(const gpumc_fit *f)
+static int gpumc__on_spring(const gpumc_fit *f)
 { return f->sampler == GPUMC_SAMPLER_HMC && f->metric.spring != 0; }
 
 /* The Fisher residual |x + g|^2 above which a draw is a stray. */
@@ -17108,7 +17108,7 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit, int tails)
     if (!gpumc__open_series(&v.sheet, gpumc_fit_series(fit, 0), &fit->allocator))
         return v.sheet.flags & GPUMC_FLAG_MEMORY ? GPUMC_ERROR_MEMORY : GPUMC_OK;
     for (size_t c = 0; fit->stats && c < fit->n_chains; c++) gpumc__review_chain(&v, c);
-    if (fit->stats && !tails && gpumc__has_swung(fit)) gpumc__review_strays(&v);
+    if (fit->stats && !tails && gpumc__on_spring(fit)) gpumc__review_strays(&v);
     for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
         for (size_t k = 0; b->group == GPUMC_GENERATED && k < b->size; k++)
             gpumc__review_column(&v, b, b->offset + k);
@@ -18255,7 +18255,7 @@ static gpumc__entry *gpumc__nth_entry(const gpumc__store *s, size_t i)
 { return (gpumc__entry *)s->entries.items + i; }
 
 /* Path of a file of an entry, or for file "" that of its folder. */
-static const char *gpumc__in_store(gpumc__store *s, const gpumc__entry *e, const char *file)
+static const char *gpumc__path_of(gpumc__store *s, const gpumc__entry *e, const char *file)
 {
     snprintf(s->path + s->root, s->room - s->root, "%s%s%s%s%s%s", e->group ? "/" : "",
              gpumc__group_names[e->group], *e->name ? "/" : "", e->name, *file ? "/" : "", file);
@@ -18263,7 +18263,7 @@ static const char *gpumc__in_store(gpumc__store *s, const gpumc__entry *e, const
 }
 
 static const char *gpumc__in_root(gpumc__store *s, const char *file)
-{ return gpumc__in_store(s, gpumc__nth_entry(s, 0), file); }
+{ return gpumc__path_of(s, gpumc__nth_entry(s, 0), file); }
 
 /* Makes the folder of an entry and inserts the entry in sorted order. */
 static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
@@ -18280,7 +18280,7 @@ static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
     }
     if (!s->status && !gpumc__reserve(&s->allocator, &s->entries, 1, sizeof *e, s->error))
         s->status = GPUMC_ERROR_MEMORY;
-    if (!s->status && !gpumc__make_folder(gpumc__in_store(s, e, "")) && !(s->keeps && gpumc__exists(s->path)))
+    if (!s->status && !gpumc__make_folder(gpumc__path_of(s, e, "")) && !(s->keeps && gpumc__exists(s->path)))
         s->status = gpumc__file_failed(s->error, s->path, "created");
     if (s->status) return;
     gpumc__entry *to = gpumc__nth_entry(s, place);
@@ -18474,7 +18474,7 @@ static const char *gpumc__chunk_file(gpumc__store *s, const gpumc__entry *e, siz
     const int sampled = e->form == GPUMC__IS_SAMPLED;
     if (sampled) snprintf(name, 64, "%.0f.%.0f", (double)(chain / e->chains), (double)k);
     for (size_t d = sampled ? 0 : 1; d < e->n_dims; d++) strcat(name, ".0");
-    return gpumc__in_store(s, e, name);
+    return gpumc__path_of(s, e, name);
 }
 
 /* Writes a file of a store. Complete ones (with a checkpoint, all) are synced, here or by gpumc__sync_all. */
@@ -18717,10 +18717,10 @@ static gpumc_status gpumc__close_store(gpumc__store *s)
         const size_t n = e->form == GPUMC__IS_SAMPLED ? s->fit->n_chains : e->form != GPUMC__IS_GROUP;
         for (size_t c = 0; c < n; c++)
             for (size_t k = 0; remove(gpumc__chunk_file(s, e, c, k)) == 0; k++) continue;
-        for (int k = 0; k < 2; k++) (void)remove(gpumc__in_store(s, e, gpumc__meta_name(e, k)));
-        if (i == 0) (void)remove(gpumc__in_store(s, e, "gpumc.json"));
-        if (i == 0) (void)remove(gpumc__in_store(s, e, ".zmetadata"));
-        gpumc__remove_folder(gpumc__in_store(s, e, ""));
+        for (int k = 0; k < 2; k++) (void)remove(gpumc__path_of(s, e, gpumc__meta_name(e, k)));
+        if (i == 0) (void)remove(gpumc__path_of(s, e, "gpumc.json"));
+        if (i == 0) (void)remove(gpumc__path_of(s, e, ".zmetadata"));
+        gpumc__remove_folder(gpumc__path_of(s, e, ""));
     }
     gpumc__release(&s->allocator, s->entries.items);
     gpumc__release(&s->allocator, s->path);
@@ -18771,7 +18771,7 @@ static void gpumc__complete_store(gpumc__store *s, const gpumc_fit *fit, const s
     gpumc__complete_arrays(s, received);
     for (size_t i = 0; i < 2 * s->entries.n; i++) {
         const gpumc__entry *e = gpumc__nth_entry(s, i / 2);
-        const char *path = gpumc__in_store(s, e, gpumc__meta_name(e, i % 2));
+        const char *path = gpumc__path_of(s, e, gpumc__meta_name(e, i % 2));
         gpumc__write_part(s, path, "wb", 1, s, i, gpumc__meta_contents);
     }
     gpumc__write_part(s, gpumc__in_root(s, "gpumc.json"), "wb", 1, s, SIZE_MAX, gpumc__meta_contents);
@@ -19013,7 +19013,7 @@ typedef struct gpumc__merge {
 static const double *gpumc__facts(const gpumc__merge *m, size_t store)
 { return m->index[store].variables->values; }
 
-static int gpumc__same_chains(const double *a, const double *b)
+static int gpumc__ids_overlap(const double *a, const double *b)
 {
     return a[GPUMC__FACT_FIRST] < b[GPUMC__FACT_FIRST] + b[GPUMC__FACT_CHAINS]
         && b[GPUMC__FACT_FIRST] < a[GPUMC__FACT_FIRST] + a[GPUMC__FACT_CHAINS]
@@ -19071,7 +19071,7 @@ static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const
         return "other data or labels than in the first store";
     for (size_t other = 0; other < store; other++) {
         *name = m->paths[other];
-        if (gpumc__same_chains(v->values, gpumc__facts(m, other)))
+        if (gpumc__ids_overlap(v->values, gpumc__facts(m, other)))
             return "its chains (by seed and number) are also in ";
     }
     return NULL;
@@ -19377,8 +19377,8 @@ static inline void gpumc__short_name(const gpumc__page *p, size_t column, size_t
 }
 
 /* Writes x, NaN as a dash: to `digits` significant digits, if negative to -digits decimals, if 0 floor(x). */
-static inline void gpumc__put_figure(gpumc__page *p, const char *before, double x, int digits,
-                                     const char *after)
+static inline void gpumc__put_value(gpumc__page *p, const char *before, double x, int digits,
+                                    const char *after)
 {
     char text[GPUMC__CELL];
     gpumc__put(p->w, "%s%s%s", before, gpumc__is_nan(x) ? "&#8211;"
@@ -19387,7 +19387,7 @@ static inline void gpumc__put_figure(gpumc__page *p, const char *before, double 
 }
 
 /* Position of a value, in tenths of a pixel, clamped to the ends of the axis. */
-static inline long gpumc__at(const gpumc__axis *a, double value)
+static inline long gpumc__axis_at(const gpumc__axis *a, double value)
 {
     const double share = fmin(fmax((value - a->low) / (a->high - a->low), 0), 1);
     return lround(10 * (a->from + (a->to - a->from) * share));
@@ -19409,7 +19409,7 @@ static inline void gpumc__put_path(gpumc__page *p, const char *style, size_t n, 
     for (size_t k = 0, points = 0; k < (low ? 2 * n : n); k++) {
         const size_t i = k < n ? k : 2 * n - 1 - k;
         const double value = k < n ? y[i] : low[i];
-        const long to_x = gpumc__at(&p->x, x[i]), to_y = gpumc__at(&p->y, value);
+        const long to_x = gpumc__axis_at(&p->x, x[i]), to_y = gpumc__axis_at(&p->y, value);
         points = gpumc__is_finite(value) && gpumc__is_finite(x[i]) ? points + 1 : 0;
         if (points == 0) continue;
         gpumc__put_tenths(p, points == 1 ? "M" : points == 2 ? "l" : " ", points > 1 ? to_x - last_x : to_x);
@@ -19431,8 +19431,8 @@ static inline void gpumc__put_rule(gpumc__page *p, const char *style, double x_0
 static inline void gpumc__put_dot(gpumc__page *p, double x, double y)
 {
     if (!(x >= p->x.low && x <= p->x.high && y >= p->y.low && y <= p->y.high)) return;
-    gpumc__put_tenths(p, "M", gpumc__at(&p->x, x));
-    gpumc__put_tenths(p, " ", gpumc__at(&p->y, y));
+    gpumc__put_tenths(p, "M", gpumc__axis_at(&p->x, x));
+    gpumc__put_tenths(p, " ", gpumc__axis_at(&p->y, y));
     gpumc__put(p->w, "h.1");
 }
 
@@ -19472,7 +19472,7 @@ static inline void gpumc__put_ticks(gpumc__page *p, const gpumc__axis *a)
         wanted = upright ? 0 : 5.5 * (double)strlen(text) + 6;
     }
     for (double k = ceil(a->low / step - 1e-9); k * step <= a->high + 1e-9 * step; k++) {
-        const double at = (double)gpumc__at(a, k * step) / 10;
+        const double at = (double)gpumc__axis_at(a, k * step) / 10;
         if (upright) gpumc__put_rule(p, "g", p->x.low, k * step, p->x.high, k * step);
         gpumc__decimal(k * step, (int)decimals, text);
         if (upright) gpumc__put_words(p, "e", p->x.from - 4, at + 3, text);
@@ -19525,7 +19525,7 @@ static inline void gpumc__take_quantiles(gpumc__sheet *s, double *q)
 
 /* ---- curves -------------------------------------------------------------------------------------- */
 /* The range of the draws, but at most their central 99 % interval, extended by a third of it at both ends. */
-static inline void gpumc__fence(gpumc__sheet *s, double *low, double *high)
+static inline void gpumc__clip(gpumc__sheet *s, double *low, double *high)
 {
     const double first = gpumc__quantile(s, 0.005), last = gpumc__quantile(s, 0.995);
     *low = fmax(gpumc__quantile(s, 0), first - (last - first) / 3);
@@ -19645,17 +19645,17 @@ static inline void gpumc__rank_panel(gpumc__page *p)
 {
     double gaps[GPUMC__DRAWN][GPUMC__RANKS];
     const double all = (double)p->sheet.total, groups = (double)p->n_groups;
-    gpumc__look(&p->sheet, GPUMC__SCORES, 0);
+    gpumc__take_view(&p->sheet, GPUMC__SCORES, 0);
     p->sheet.between = 0;
     const double ess = gpumc__ess(&p->sheet), n = fmin(ess > 0 ? ess : all, all) / (groups - 1);
     const size_t n_points = gpumc__rank_gaps(p, gaps);
     gpumc__gap_panel(p, 1, 140, "Ranks", n_points, p->u, gaps, p->n_drawn, floor(fmax(n, 1)), groups);
 }
 
-static inline size_t gpumc__row_of(const gpumc__page *p, size_t draw)    /* draw: counted over all chains */
+static inline size_t gpumc__row_index(const gpumc__page *p, size_t draw)   /* draw: counted over all chains */
 { return draw / p->fit.n_draws * p->fit.draw_capacity + draw % p->fit.n_draws; }
 static inline int gpumc__diverged(const gpumc__page *p, size_t draw)
-{ return p->fit.stats && p->fit.stats[gpumc__row_of(p, draw)].divergent; }
+{ return p->fit.stats && p->fit.stats[gpumc__row_index(p, draw)].divergent; }
 
 /* Dots for up to GPUMC__DOTS draws at columns a and b; with SIZE_MAX, at their iterations below a trace. */
 static inline void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, size_t b)
@@ -19664,7 +19664,7 @@ static inline void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, siz
     const size_t step = (divergent ? p->n_divergent : total) / GPUMC__DOTS + 1;
     gpumc__put(p->w, "<path class=\"%s\" d=\"", divergent ? "o d" : "o c0");
     for (size_t i = 0, seen = 0; i < total; i++) {
-        const double *x = p->fit.draws + gpumc__row_of(p, i) * p->fit.n_columns;
+        const double *x = p->fit.draws + gpumc__row_index(p, i) * p->fit.n_columns;
         if (gpumc__diverged(p, i) != divergent || seen++ % step > 0) continue;
         if (a == SIZE_MAX) gpumc__put_dot(p, (double)(i % p->fit.n_draws) + 1, p->y.low);
         else gpumc__put_dot(p, x[a], x[b]);
@@ -19699,7 +19699,7 @@ static inline void gpumc__density_panel(gpumc__page *p)
     gpumc__sheet *s = &p->sheet;
     double q[5], low, high;
     gpumc__take_quantiles(s, q);
-    gpumc__fence(s, &low, &high);
+    gpumc__clip(s, &low, &high);
     const int steps = high - low <= 40 && gpumc__are_whole(s->x, s->total);           /* a peak each */
     const double width = steps ? 0.15 : gpumc__kernel_width(s), beyond = steps ? 0.5 : 0;
     low -= beyond;
@@ -19754,7 +19754,7 @@ static inline void gpumc__growth_panel(gpumc__page *p, size_t column)
     gpumc__put_path(p, "l k t", n_points, p->u, tail, NULL);
 }
 
-static inline int gpumc__can_be_drawn(int flags)
+static inline int gpumc__is_plottable(int flags)
 { return !(flags & GPUMC__NO_NUMBERS) && !(flags & GPUMC_FLAG_CONSTANT); }
 
 static inline void gpumc__put_quantity(gpumc__page *p, size_t column)
@@ -19762,11 +19762,11 @@ static inline void gpumc__put_quantity(gpumc__page *p, size_t column)
     const gpumc_summary *r = &p->summaries[column];
     gpumc__put(p->w, "<h3>");
     gpumc__put_column_name(p, column);
-    gpumc__put_figure(p, " <small>R-hat ", r->r_hat, -3, "");
-    gpumc__put_figure(p, ", ESS ", r->ess_bulk, 0, " bulk");
-    gpumc__put_figure(p, ", ", r->ess_tail, 0, " tail</small></h3>\n<div class=\"p\">");
+    gpumc__put_value(p, " <small>R-hat ", r->r_hat, -3, "");
+    gpumc__put_value(p, ", ESS ", r->ess_bulk, 0, " bulk");
+    gpumc__put_value(p, ", ", r->ess_tail, 0, " tail</small></h3>\n<div class=\"p\">");
     gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, column));
-    if (gpumc__can_be_drawn(p->sheet.flags)) {
+    if (gpumc__is_plottable(p->sheet.flags)) {
         gpumc__sort(&p->sheet, p->sheet.x);
         gpumc__choose_chains(p);
         gpumc__trace_panel(p);
@@ -19784,7 +19784,7 @@ static inline void gpumc__put_quantity(gpumc__page *p, size_t column)
 static inline void gpumc__add_column(const gpumc__page *p, size_t *columns, size_t *n, size_t most,
                                      size_t column)
 {
-    int is_new = *n < most && gpumc__can_be_drawn(p->summaries[column].flags);
+    int is_new = *n < most && gpumc__is_plottable(p->summaries[column].flags);
     for (size_t k = 0; k < *n; k++) is_new &= columns[k] != column;
     if (is_new) columns[(*n)++] = column;
 }
@@ -19831,7 +19831,7 @@ static inline void gpumc__forest_panel(gpumc__page *p, const char *title, const 
         const double at = (double)k + 0.5;
         gpumc__short_name(p, columns[k], 24, name);
         if (is_both) snprintf(name + strlen(name), 16, " (%s)", gpumc__significant(-p->apart[k].value, 2, z));
-        gpumc__put_words(p, "e", p->x.from - 6, (double)gpumc__at(&p->y, at) / 10 + 3.5, name);
+        gpumc__put_words(p, "e", p->x.from - 6, (double)gpumc__axis_at(&p->y, at) / 10 + 3.5, name);
         gpumc__put_interval(p, is_both ? "c0" : "k", q[k][0], at - 0.18 * is_both);
         if (is_both) gpumc__put_interval(p, "c1", q[k][1], at + 0.18);
     }
@@ -19847,8 +19847,8 @@ static inline void gpumc__energy_panel(gpumc__page *p)
     double low, high, *steps = s->weights;
     size_t n = 0;
     gpumc__fill_sheet(s, energies);
-    if (!gpumc__can_be_drawn(s->flags) || s->n_draws < 4) return;
-    gpumc__fence(s, &low, &high);
+    if (!gpumc__is_plottable(s->flags) || s->n_draws < 4) return;
+    gpumc__clip(s, &low, &high);
     const double width = gpumc__kernel_width(s), half = fmax(s->mean - low, high - s->mean);
     for (size_t i = 0; i < s->total; i++) if (i % s->n_draws) steps[n++] = s->x[i] - s->x[i - 1];
     const double top = gpumc__estimate_density(s->y, s->total, -half, half, width, p->u, p->v);
@@ -19882,7 +19882,7 @@ static inline void gpumc__pair_panel(gpumc__page *p, size_t a, size_t b)
     char names[2][12], title[32];                         /* as much as fits above a panel */
     for (int k = 0; k < 2; k++) {
         gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, columns[k]));
-        gpumc__fence(&p->sheet, &low[k], &high[k]);
+        gpumc__clip(&p->sheet, &low[k], &high[k]);
         gpumc__short_name(p, columns[k], sizeof names[k] - 1, names[k]);
     }
     snprintf(title, sizeof title, "%s by %s", names[1], names[0]);
@@ -19902,7 +19902,7 @@ static inline void gpumc__put_pairs(gpumc__page *p)
     v.divergent = (double)p->n_divergent;
     for (size_t k = 0; p->n_divergent > 0 && k < p->n_listed; k++) {
         gpumc__fill_sheet(&v.sheet, gpumc_fit_series(&p->fit, p->listed[k].index));
-        if (gpumc__can_be_drawn(v.sheet.flags)) gpumc__review_divergences(&v, p->listed[k].index);
+        if (gpumc__is_plottable(v.sheet.flags)) gpumc__review_divergences(&v, p->listed[k].index);
     }
     for (size_t k = 0; k < 3 && (double)k < v.apart.count; k++)
         gpumc__add_column(p, columns, &n, GPUMC__PAIRED, v.apart.which[k]);
@@ -19919,7 +19919,7 @@ static inline void gpumc__put_pairs(gpumc__page *p)
 
 /* ---- predictions --------------------------------------------------------------------------------- */
 static inline const double *gpumc__replicate(const gpumc__page *p, size_t draw)
-{ return p->fit.draws + gpumc__row_of(p, draw) * p->fit.n_columns + p->predictive->offset; }
+{ return p->fit.draws + gpumc__row_index(p, draw) * p->fit.n_columns + p->predictive->offset; }
 
 /* Number of data in each bin, and the central 90 and 50 % intervals of that number in replicated data. For
    data that are whole numbers the square roots of these: the rootogram of Kleiber & Zeileis (2016). */
@@ -20041,9 +20041,9 @@ static inline void gpumc__put_predictions(gpumc__page *p)
         gpumc__put(p->w, "Of %d predicted data sets the middle 90&#160;%% in each bin (thin) and 50&#160;%% "
                    "(thick); the outer bins hold all beyond. ", (int)GPUMC__REPLICATES);
     if (p->has_loo) {
-        gpumc__put_figure(p, "Each observation left out in turn: elpd ", p->loo.elpd, 4, "");
-        gpumc__put_figure(p, " (standard error ", p->loo.se, 2, "),");
-        gpumc__put_figure(p, " effective parameters ", p->loo.p_loo, 3, "; ");
+        gpumc__put_value(p, "Each observation left out in turn: elpd ", p->loo.elpd, 4, "");
+        gpumc__put_value(p, " (standard error ", p->loo.se, 2, "),");
+        gpumc__put_value(p, " effective parameters ", p->loo.p_loo, 3, "; ");
         gpumc__put(p->w, "Pareto k is above its threshold for %.0f of %.0f observations. ",
                    (double)p->loo.n_bad_k, (double)p->loo.n_observations);
     } else if (p->n_observations > 0)
@@ -20106,10 +20106,10 @@ static inline void gpumc__put_header(gpumc__page *p)
     gpumc__put(p->w, "</h1>\n<p>%.0f chain%s of %.0f draws after %.0f iterations of warm-up%s",
                (double)fit->n_chains, fit->n_chains == 1 ? "" : "s", (double)fit->n_draws,
                (double)fit->n_warmup, fit->status == GPUMC_STOPPED ? ", stopped early" : "");
-    gpumc__put_figure(p, ", ", fit->warmup_seconds + fit->sampling_seconds, 2, " s. ");
+    gpumc__put_value(p, ", ", fit->warmup_seconds + fit->sampling_seconds, 2, " s. ");
     gpumc__put(p->w, "%s, %s metric", gpumc__sampler_names[fit->sampler],
                gpumc__metric_names[fit->metric.kind]);
-    gpumc__put_figure(p, ", step size ", fit->step_size, 3, "");
+    gpumc__put_value(p, ", step size ", fit->step_size, 3, "");
     gpumc__put(p->w, ", seed %llu. gpumc " GPUMC_VERSION ".</p>\n", (unsigned long long)fit->options.seed);
 }
 
@@ -20130,17 +20130,17 @@ static inline void gpumc__put_worst(gpumc__page *p)
         if (r[c].r_hat > r[most].r_hat) most = c;
         if (fmin(r[c].ess_bulk, r[c].ess_tail) < fmin(r[least].ess_bulk, r[least].ess_tail)) least = c;
     }
-    gpumc__put_figure(p, "<dl>\n<div><dt>largest R-hat</dt><dd>", r[most].r_hat, -3, "<small>");
+    gpumc__put_value(p, "<dl>\n<div><dt>largest R-hat</dt><dd>", r[most].r_hat, -3, "<small>");
     gpumc__put_column_name(p, most);
-    gpumc__put_figure(p, "</small></dd></div>\n<div><dt>smallest ESS, bulk or tail</dt><dd>",
-                      fmin(r[least].ess_bulk, r[least].ess_tail), 0, "<small>");
+    gpumc__put_value(p, "</small></dd></div>\n<div><dt>smallest ESS, bulk or tail</dt><dd>",
+                     fmin(r[least].ess_bulk, r[least].ess_tail), 0, "<small>");
     gpumc__put_column_name(p, least);
     gpumc__put(p->w, "</small></dd></div>\n<div><dt>divergences</dt><dd>%.0f</dd></div>\n"
                "<div><dt>E-BFMI by chain</dt><dd>", (double)p->fit.n_divergent);
     for (size_t c = 0; p->fit.stats && c < p->fit.n_chains && c < GPUMC__DRAWN; c++) {
         const double *energies = &p->fit.stats[c * p->fit.draw_capacity].energy;
         const gpumc_stat e = gpumc_ebfmi(energies, p->fit.n_draws, sizeof *p->fit.stats / sizeof *energies);
-        gpumc__put_figure(p, c ? " " : "", e.value, -2, "");
+        gpumc__put_value(p, c ? " " : "", e.value, -2, "");
     }
     gpumc__put(p->w, "%s</dd></div>\n</dl>\n", p->fit.n_chains > GPUMC__DRAWN ? " &#8230;" : "");
 }
@@ -20180,8 +20180,8 @@ static inline void gpumc__put_comparison(gpumc__page *p)
                                            NULL) == GPUMC_OK) {
         gpumc__put(p->w, "<p>Leaving each observation out, elpd of this fit is %s by ",
                    difference < 0 ? "smaller" : "larger");
-        gpumc__put_figure(p, "", fabs(difference), 3, "");
-        gpumc__put_figure(p, " (standard error ", se, 2, ").</p>\n");
+        gpumc__put_value(p, "", fabs(difference), 3, "");
+        gpumc__put_value(p, " (standard error ", se, 2, ").</p>\n");
     }
     gpumc__put(p->w, "<p><b class=\"c0\">&#9679;</b> This fit, <b class=\"c1\">&#9679;</b> ");
     gpumc__put_escaped(p, p->options.other_name ? p->options.other_name : "the other");
@@ -20205,9 +20205,9 @@ static inline void gpumc__put_row(gpumc__page *p, size_t column)
     gpumc__put(p->w, "</th>");
     for (size_t k = 0; k < 6; k++) gpumc__put(p->w, "<td>%s</td>", gpumc__is_nan(values[k]) ? "&#8211;"
                                               : gpumc__in_row(values[k], decimals, cell));
-    gpumc__put_figure(p, r->ess_bulk < enough ? "<td class=\"w\">" : "<td>", r->ess_bulk, 0, "</td>");
-    gpumc__put_figure(p, r->ess_tail < enough ? "<td class=\"w\">" : "<td>", r->ess_tail, 0, "</td>");
-    gpumc__put_figure(p, r->r_hat > 1.01 ? "<td class=\"w\">" : "<td>", r->r_hat, -3, "</td></tr>\n");
+    gpumc__put_value(p, r->ess_bulk < enough ? "<td class=\"w\">" : "<td>", r->ess_bulk, 0, "</td>");
+    gpumc__put_value(p, r->ess_tail < enough ? "<td class=\"w\">" : "<td>", r->ess_tail, 0, "</td>");
+    gpumc__put_value(p, r->r_hat > 1.01 ? "<td class=\"w\">" : "<td>", r->r_hat, -3, "</td></tr>\n");
 }
 
 /* The first GPUMC__OPEN_ROWS rows, then the others, up to GPUMC__TABLE_ROWS in all, folded away. */
@@ -20719,7 +20719,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
         gpumc__carry(k, &link->noise, sizeof link->noise);
         gpumc__carry(k, &link->seat, sizeof link->seat);
         if (link->bundle && link->seat < link->bundle->most) link->bundle->members[link->seat] = link;
-        if (k->reading) gpumc__link_settle(link);
+        if (k->reading) gpumc__link_update(link);
     }
     for (gpumc__bundle *j = l->bundles; j < l->bundles + l->n_bundles; j++) {
         gpumc__carry(k, &j->K, sizeof j->K);
@@ -20727,7 +20727,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
         gpumc__carry(k, j->J, gpumc__triangle(0, j->most) * j->n * sizeof *j->J);
         gpumc__carry(k, j->b, j->most * j->n * sizeof *j->b);
         gpumc__carry(k, j->slopes, j->n_shared * j->most * j->n * sizeof *j->slopes);
-        if (k->reading) gpumc__bundle_settle(l, j);
+        if (k->reading) gpumc__bundle_update(l, j);
     }
 }
 
@@ -21594,7 +21594,7 @@ static int gpumc__warm_up(gpumc__run *r)
 
 /* A location that receives messages from its elements has a coordinate that only this run knows. The metric
    handed on has it in natural units, linearised at the metric's mean; in a bundle, given those before it. */
-static void gpumc__metric_unhear(gpumc_metric *m, const gpumc_layout *l, double *work)
+static void gpumc__metric_export(gpumc_metric *m, const gpumc_layout *l, double *work)
 {
     const size_t dim = m->kind == GPUMC_METRIC_DENSE ? m->dim : 0;
     if (!m->mean || m->kind == GPUMC_METRIC_UNIT) return;
@@ -21633,7 +21633,7 @@ static void gpumc__finish_fit(gpumc__run *r)
     f->step_size = r->chains[0].nuts->step_size;
     f->tree_step_size = a->sampler != GPUMC_SAMPLER_NUTS ? a->tree_step : f->step_size;
     gpumc__metric_copy(&f->metric, &a->shared);
-    gpumc__metric_unhear(&f->metric, r->layout, r->chains[0].work);
+    gpumc__metric_export(&f->metric, r->layout, r->chains[0].work);
     for (size_t i = 0; i < f->n_free; i++) {
         f->centring[i] = gpumc__notch[r->layout->notches[i]];
         f->typical[i] = r->layout->shapes[i].typical;
@@ -21652,7 +21652,7 @@ static const double *gpumc__draw_at(const gpumc_fit *f, size_t chain, size_t dra
 { return f->draws + (chain * f->draw_capacity + draw) * f->n_columns; }
 
 /* Moves the warning appended last to the front of the list: it may be the cause of the others. */
-static gpumc_status gpumc__say_first(gpumc_fit *f, gpumc_status warned)
+static gpumc_status gpumc__put_first(gpumc_fit *f, gpumc_status warned)
 {
     if (warned != GPUMC_OK) return warned;
     const gpumc_warning last = f->warnings[f->n_warnings - 1];
@@ -21678,7 +21678,7 @@ static int gpumc__falls_to_0(const gpumc__run *r, size_t i, double from)
 
 /* Why value i seems improper, held by neither prior nor data; NULL: it does not. doubted: other warnings
    stand, so that little evidence is enough, and each chain's work has its last draw, then the derivatives. */
-static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, size_t i, int doubted)
+static const char *gpumc__improper(const gpumc__run *r, const gpumc__placed *p, size_t i, int doubted)
 {
     const gpumc_fit *f = r->fit;
     const size_t n = r->layout->n_natural;
@@ -21798,12 +21798,12 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r, int finished)
     for (const gpumc__placed *p = l->parts; f->n_draws > 0 && p < l->parts + l->n_parts; p++)
         for (size_t i = p->at; i < p->at + p->size && !wrong
              && (gpumc__is_open(p->param->kind) || p->param->kind == GPUMC_UNIT); i++)
-            if ((wrong = gpumc__loose(r, p, i, doubted)) != NULL) loose = i;
+            if ((wrong = gpumc__improper(r, p, i, doubted)) != NULL) loose = i;
     if (!wrong && finished && f->draws && f->n_draws > 4 && (loose = gpumc__endless(r)) != GPUMC__NONE)
         wrong = "far beyond the draws the log density does not fall, so that its mass is infinite";
     if (!wrong) return GPUMC_OK;
     gpumc_column_name(f, loose, name, sizeof name);
-    return gpumc__say_first(f, gpumc__warn(
+    return gpumc__put_first(f, gpumc__warn(
         f, GPUMC_W_IMPROPER, 0, (double)loose, "the posterior of %s seems improper: %s. Give it a prior, or "
         "a narrower one, or leave it out; until then no draw of any parameter means much", name, wrong));
 }
@@ -21813,14 +21813,14 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r, int finished)
    which values and slopes agree least: a difference that remains is a jump, which no gradient shows. Beyond a
    high step there are few draws, so segments run from the least value of a column to the greatest. At an
    infinite step draws diverge, and the warning of divergences covers it. */
-enum { GPUMC__WAYS = 12, GPUMC__HALVINGS = 36, GPUMC__MOVED_ALONE = 256 };
-typedef struct gpumc__way {
+enum { GPUMC__SEGMENTS = 12, GPUMC__HALVINGS = 36, GPUMC__MOVED_ALONE = 256 };
+typedef struct gpumc__segment {
     gpumc__run *run;
     double *from, *by, *point, *grad, *work;
-} gpumc__way;
+} gpumc__segment;
 typedef struct gpumc__post { double t, lp, slope; } gpumc__post;
 
-static gpumc__post gpumc__way_at(const gpumc__way *w, double t)
+static gpumc__post gpumc__segment_at(const gpumc__segment *w, double t)
 {
     const size_t n = w->run->layout->n_free;
     gpumc__post post = { t, 0, 0 };
@@ -21833,7 +21833,7 @@ static gpumc__post gpumc__way_at(const gpumc__way *w, double t)
 
 /* Segment k, from the draw where a column is least to the one where it is greatest; with no column left, from
    one chain to the next. Returns 0 if an end has no free coordinates. */
-static int gpumc__way_along(const gpumc__way *w, size_t k, size_t n_ways)
+static int gpumc__segment_along(const gpumc__segment *w, size_t k, size_t n_ways)
 {
     const gpumc_fit *f = w->run->fit;
     const gpumc_layout *l = w->run->layout;
@@ -21854,13 +21854,13 @@ static int gpumc__way_along(const gpumc__way *w, size_t k, size_t n_ways)
 }
 
 /* Bisects a segment; returns the jump, 0 where there is none, and in a and b its ends. */
-static double gpumc__way_jump(const gpumc__way *w, gpumc__post *a, gpumc__post *b)
+static double gpumc__segment_jump(const gpumc__segment *w, gpumc__post *a, gpumc__post *b)
 {
-    *a = gpumc__way_at(w, 0);
-    *b = gpumc__way_at(w, 1);
+    *a = gpumc__segment_at(w, 0);
+    *b = gpumc__segment_at(w, 1);
     for (int k = 0; k < GPUMC__HALVINGS; k++) {
         const double quarter = 0.25 * (b->t - a->t);
-        const gpumc__post m = gpumc__way_at(w, 0.5 * (a->t + b->t));
+        const gpumc__post m = gpumc__segment_at(w, 0.5 * (a->t + b->t));
         const double before = fabs(m.lp - a->lp - quarter * (a->slope + m.slope));
         const double behind = fabs(b->lp - m.lp - quarter * (m.slope + b->slope));
         *(behind > before ? a : b) = m;
@@ -21870,14 +21870,14 @@ static double gpumc__way_jump(const gpumc__way *w, gpumc__post *a, gpumc__post *
 }
 
 /* The natural value that makes most of the jump when it alone moves from a to b; at: its value at a. */
-static size_t gpumc__way_cause(const gpumc__way *w, double a, double b, double jump, double *at)
+static size_t gpumc__segment_cause(const gpumc__segment *w, double a, double b, double jump, double *at)
 {
     const gpumc_layout *l = w->run->layout;
     const size_t n = l->n_natural, bytes = n * sizeof(double);
     double *x = w->run->adapt->model_work, *end = x + n, *grad = end + n;
-    gpumc__way_at(w, b);
+    gpumc__segment_at(w, b);
     memcpy(end, w->work, bytes);
-    gpumc__way_at(w, a);
+    gpumc__segment_at(w, a);
     memcpy(x, w->work, bytes);
     const double lp = gpumc__density(l, 0, x, grad);
     for (size_t i = 0; i < gpumc__smaller(n, GPUMC__MOVED_ALONE); i++) {
@@ -21895,23 +21895,23 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
     gpumc_fit *f = r->fit;
     const gpumc_layout *l = r->layout;
     double *rows = r->adapt->moments, jump = 0;
-    const gpumc__way w = { r, rows, rows + l->n_free, rows + 2 * l->n_free, rows + 3 * l->n_free,
+    const gpumc__segment w = { r, rows, rows + l->n_free, rows + 2 * l->n_free, rows + 3 * l->n_free,
                            r->chains[0].work };
     const uint64_t some = (f->warmup_gradients + f->sampling_gradients) / 1000;
-    const size_t n_ways = gpumc__smaller((size_t)some + 1, GPUMC__WAYS);
+    const size_t n_ways = gpumc__smaller((size_t)some + 1, GPUMC__SEGMENTS);
     double at;
     gpumc__post a, b;
     char where[100] = "somewhere between the draws", name[64];
     for (size_t k = 0; k < n_ways && f->n_draws > 1 && jump == 0; k++)
-        if (gpumc__way_along(&w, k, n_ways)) jump = gpumc__way_jump(&w, &a, &b);
+        if (gpumc__segment_along(&w, k, n_ways)) jump = gpumc__segment_jump(&w, &a, &b);
     if (jump == 0) return GPUMC_OK;
-    const size_t cause = gpumc__way_cause(&w, a.t, b.t, jump, &at);
+    const size_t cause = gpumc__segment_cause(&w, a.t, b.t, jump, &at);
     if (cause != GPUMC__NONE) {
         gpumc_column_name(f, cause, name, sizeof name);
         at = fabs(at) < 1e-9 * gpumc_summarise(f, cause).sd ? 0 : at;
         snprintf(where, sizeof where, "as %s passes %.6g", name, at);
     }
-    return gpumc__say_first(f, gpumc__warn(
+    return gpumc__put_first(f, gpumc__warn(
         f, GPUMC_W_JUMPS, 0, jump, "the log density jumps by %.3g %s, which its gradient does not show: is "
         "there an if, a floor or a comparison in it? Sum out discrete values, or smooth the jump", fabs(jump),
         where));
@@ -21961,7 +21961,7 @@ static gpumc_status gpumc__warn_of_change(gpumc__run *r)
         most = fmax(most, fabs(lp - then));
     }
     if (changed < 3) return GPUMC_OK;
-    return gpumc__say_first(f, gpumc__warn(
+    return gpumc__put_first(f, gpumc__warn(
         f, GPUMC_W_CHANGED, 0, changed, "evaluated again, the log density differs at %.0f of %.0f draws, by "
         "up to %.3g: it must depend on x and data alone; does it write to memory that threads share?",
         changed, (double)(n * f->n_chains), most));
@@ -21986,7 +21986,7 @@ static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
     }
     gpumc__release(&f->allocator, q);
     if (n_wrong < 2) return GPUMC_OK;
-    return gpumc__say_first(f, gpumc__warn(
+    return gpumc__put_first(f, gpumc__warn(
         f, GPUMC_W_GRADIENT, 0, n_wrong, "the gradient is wrong at %d of %d draws: the derivative with "
         "respect to %s is %.6g, where differences give %.6g (free coordinates); look for a wrong sign or a "
         "missing term, and mend that first", n_wrong, (int)LOOKED_AT, wrong.name, wrong.analytic,
@@ -22092,7 +22092,7 @@ static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
             mass = 0.4 * (ray ? 1 : reach) * gpumc__exp(fmin(mass, 700));
             nothing = mass > 1e-4 ? 0 : nothing + 1;
             outside += all->beyond ? mass : 0;
-            if (step == 0 && mass > 1e-4 && gpumc__has_swung(f) && !ray)
+            if (step == 0 && mass > 1e-4 && gpumc__on_spring(f) && !ray)
                 slow |= gpumc__line_slows(all, k, side, at);
         }
     }
@@ -22430,7 +22430,7 @@ static int gpumc__fresh_returns(gpumc__fresh *s)
 
 /* q's precision, from differences of gradients, and a Newton step of its mean, of 1 sd at most. Returns the
    length of the full step; infinity: the precision is not positive definite. */
-static double gpumc__fresh_bend(gpumc__fresh *s)
+static double gpumc__fresh_step(gpumc__fresh *s)
 {
     gpumc__climb *c = &s->climb;
     const size_t n = s->n;
@@ -22497,7 +22497,7 @@ static double gpumc__fresh_mass(gpumc__fresh *s, double least)
     if (s->inside > 0.2) return -GPUMC_INF;
     if (!(c->bound - s->ceiling > least)) return c->bound - s->ceiling;
     for (int step = 0; step < 6 && (step == 0 || (s->way > 0.3 && c->gradients < s->most)); step++)
-        if (!((s->way = gpumc__fresh_bend(s)) < GPUMC_INF)) return -GPUMC_INF;
+        if (!((s->way = gpumc__fresh_step(s)) < GPUMC_INF)) return -GPUMC_INF;
     gpumc__fresh_count(s);
     return gpumc__fresh_bound(s) - s->ceiling;
 }
@@ -22843,7 +22843,7 @@ static gpumc_status gpumc__judge_draws(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const size_t before = f->n_warnings;
-    int tails = f->stats && gpumc__has_swung(f);
+    int tails = f->stats && gpumc__on_spring(f);
     const gpumc_status status = gpumc__collect_warnings(f, 0);
     if (!gpumc__has_warning(f, GPUMC_W_HELD) || !tails || status != GPUMC_OK) return status;
     double stays;
@@ -22991,7 +22991,7 @@ static void gpumc__start_anew(gpumc__run *r)
         const gpumc__restart restart = { r->n_iterations[1], c, best, a->levels[c], a->levels[best],
                                          a->masses[c] - a->masses[best], witnesses };
         size_t draw = f->n_draws - 1;
-        if (lags) memcpy(gpumc__adapt_leaves(a, &restart), gpumc__draw_at(f, c, draw),
+        if (lags) memcpy(gpumc__note_restart(a, &restart), gpumc__draw_at(f, c, draw),
                          r->layout->n_natural * sizeof *f->draws);
         draw -= lags ? c * share : 0;
         while (gpumc_model_unconstrain(r->layout, gpumc__draw_at(f, lags ? best : c, draw), a->moments,
@@ -23003,7 +23003,7 @@ static void gpumc__start_anew(gpumc__run *r)
 }
 
 /* Undoes gpumc__sample_on: draws that are made anew are as many as the options ask for. */
-static void gpumc__draw_fewer(gpumc__run *r)
+static void gpumc__undouble(gpumc__run *r)
 {
     r->options->thin >>= r->doubled;
     r->n_iterations[0] >>= r->doubled;
@@ -23023,7 +23023,7 @@ static int gpumc__sample_anew(gpumc__run *r, double share)
     memcpy(r->adapt->restarts, old.restarts, sizeof old.restarts);
     r->anew = share;
     r->again = 0;
-    gpumc__draw_fewer(r);
+    gpumc__undouble(r);
     r->n_iterations[1] = f->n_warmup = (size_t)r->options->num_warmup;
     if (!gpumc__warm_up(r)) return 0;
     gpumc__phase(r, 0);
@@ -23063,7 +23063,7 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
         gpumc__adapt_again(a, r->machines, GPUMC__AGAIN_WARMUP, finding);
         r->options->target_accept = a->options.target_accept;
         r->again++;
-        gpumc__draw_fewer(r);
+        gpumc__undouble(r);
         gpumc__phase(r, 1);
     }
     if (r->warmup) {

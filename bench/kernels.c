@@ -146,7 +146,7 @@ GPUMC_ROW(wald_race, 4, 0, 1)
 {
     const gpumc_real a = p[0], w = p[2], t = x[0] - p[3], root = gpumc__rsqrt_normal(t),
                      s = root * GPUMC_R(0.70710678118654752440);
-    const gpumc_real u = (a - w * t) * s, v = (a + w * t) * s, bell = gpumc__exp_fall(-u * u);
+    const gpumc_real u = (a - w * t) * s, v = (a + w * t) * s, bell = gpumc__exp_neg(-u * u);
     const gpumc_real near_u = gpumc__erfcx_above(gpumc_fabs(u)), near_v = gpumc__erfcx_above(v);
     const gpumc_real late = GPUMC_R(0.5) * (near_u - near_v),
                      early = 1 - GPUMC_R(0.5) * bell * (near_u + near_v);

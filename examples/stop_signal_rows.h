@@ -44,7 +44,7 @@
 #define SS_INV_ROOT_2PI GPUMC_R(0.39894228040143267794)     /* phi(0) */
 
 /* exp(-x^2/2), and the larger of two values; NaN is passed on. */
-GPUMC_FN gpumc_real ss_bell(gpumc_real x) { return gpumc__exp_fall(GPUMC_R(-0.5) * x * x); }
+GPUMC_FN gpumc_real ss_bell(gpumc_real x) { return gpumc__exp_neg(GPUMC_R(-0.5) * x * x); }
 GPUMC_FN gpumc_real ss_max(gpumc_real a, gpumc_real b) { return a < b ? b : a; }
 /* ((y + 5) M(y) - 1) (y + 5), M the Mills ratio, x = (y - 5) / (y + 5):
    degree 23, x in [-1, 1], error 3.3e-17 */
@@ -255,7 +255,7 @@ GPUMC_FN ss_node ss_node_at(ss_limits limits, gpumc_real y, gpumc_real weight, g
     const gpumc_real e = gpumc_exp(limits.middle + limits.half * y), inv = 1 / e;
     const gpumc_real u = 1 + (GPUMC_R(0.5) / SS_GROWTH) * (e - inv), w = a - u, size = gpumc_fabs(w);
     const gpumc_real ahead = gpumc__mills_excess(size), phi = ss_bell(u) * SS_INV_ROOT_2PI;
-    const gpumc_real outer = phi / (size + ahead), fall = gpumc__exp_fall(a * (GPUMC_R(0.5) * a - u));
+    const gpumc_real outer = phi / (size + ahead), fall = gpumc__exp_neg(a * (GPUMC_R(0.5) * a - u));
     const gpumc_real tau_q = w < 0 ? fall - outer : outer;
     const ss_node node = { u, (e + inv) * weight * tau_q, w < 0 ? size + phi / tau_q : ahead };
     return node;

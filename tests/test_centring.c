@@ -86,7 +86,7 @@ static void set_weights(gpumc_layout *l, int kind)
             l->evidence[l->n_natural + k->at + j] = known * 2 * cos(1.9 * (double)j + kind);
         }
         for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = exp(0.2 * (double)u - 0.3 * kind);
-        gpumc__link_settle(k);
+        gpumc__link_update(k);
     }
     for (size_t b = 0; b < l->n_bundles; b++) {
         const gpumc__noise noise = { l->parts[positive].at, -3, 1.3 }, none = { 0, 0, 1 };
@@ -109,7 +109,7 @@ static void set_weights(gpumc_layout *l, int kind)
             }
         j->noise = kind == 4 ? noise : none;
         if (kind < 3) j->K = 0;
-        gpumc__bundle_settle(l, j);
+        gpumc__bundle_update(l, j);
     }
     for (size_t s = 0; s < l->n_shared; s++) {
         l->shared[s].middle = 0.4;
@@ -792,7 +792,7 @@ static void check_promise(void)
     }
     k->per_unit[0] = 0.5;                                                        /* tau0 = 2 */
     k->anchored = 1;
-    gpumc__link_settle(k);
+    gpumc__link_update(k);
     for (double log_tau = -5; log_tau < 6; log_tau++)
         for (size_t i = 0; i < k->size; i++) {
             double q[MOST] = { log_tau - 2, log_tau }, low[MOST], high[MOST];
@@ -921,7 +921,7 @@ static double heard_misfit(int mixed, int broken)
     if (broken == 2) k->anchors[1] += 1;
     k->noise = noise;
     k->anchored = m.layout->parts[0].link.anchored = 1;
-    gpumc__link_settle(k);
+    gpumc__link_update(k);
     for (int point = 0; point < 20; point++) {
         double q[3 + HEARD], g[3 + HEARD];
         for (size_t i = 0; i < 3 + HEARD; i++) q[i] = gpumc_rng_normal(&rng);
@@ -1086,7 +1086,7 @@ static double bundle_misfit(int broken)
     for (size_t i = 0; i < m.layout->n_shared; i++) m.layout->shared[i].middle = a->middles[i];
     j->K = 3;
     j->noise = noise;
-    gpumc__bundle_settle(m.layout, j);
+    gpumc__bundle_update(m.layout, j);
     CHECK(j->top->K == 2, "%zu locations", j->top->K);
     for (size_t p = 0; p < 9; p++) m.layout->parts[p].link.anchored = m.layout->parts[p].linked;
     for (size_t i = 0; i < 2; i++) {
@@ -1408,7 +1408,7 @@ static void check_reach(void)
         machine m;
         machine_open(&m, params, 3);
         if (kind == 1) m.layout->parts[2].link.notches[0] = 3;      /* not uniform */
-        gpumc__link_settle(&m.layout->parts[2].link);
+        gpumc__link_update(&m.layout->parts[2].link);
         q[1] = log(least * 1.01);
         CHECK(gpumc__is_finite(gpumc_model_eval(m.layout, q, g, m.work)), "kind %d: no density above", kind);
         q[1] = log(least * 0.99);
@@ -1663,7 +1663,7 @@ static void check_climb_sides(void)
     size_t above = 0;
     for (size_t i = 0; i < CLIMB_STEPS; i++) c.log_sd[i] = 0.75;
     for (size_t i = 0; i < CLIMB_STEPS; i++) c.log_step[i] = 0.25;
-    gpumc__climb_look(&c);
+    gpumc__climb_elbo(&c);
     for (size_t i = 0; i < CLIMB_STEPS; i++) {
         CHECK(fabs(fabs(c.away[i]) - exp(1)) < 1e-14 && c.point[i] == c.away[i], "%g, %g", c.away[i], c.point[i]);
         above += c.away[i] > 0;

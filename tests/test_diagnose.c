@@ -173,7 +173,7 @@ static void check_inside(void)
         SAME(gpumc__r_hat_of(&sheet, GPUMC__DISTANCES), e ? 0.9981461347 : 1.021118542);
         memset(sheet.y, 0, sheet.total * sizeof(double));                /* all halves constant but one */
         for (size_t i = 0; i < half; i++) sheet.y[i] = x1[i];
-        gpumc__centre(&sheet);
+        gpumc__demean(&sheet);
         for (size_t t = 0; t < 4; t++)
             SAME(gpumc__lag(&sheet, t) * (double)sheet.n_halves, (e ? gamma2 : gamma1)[t]);
         gpumc__close_sheet(&sheet);
@@ -190,8 +190,8 @@ static void check_spectrum(void)
         if (!gpumc__open_series(&direct, s, NULL) || !gpumc__open_series(&spectral, s, NULL)) return;
         memcpy(direct.y, direct.x, direct.total * sizeof(double));
         memcpy(spectral.y, direct.x, direct.total * sizeof(double));
-        gpumc__centre(&direct);
-        gpumc__centre(&spectral);
+        gpumc__demean(&direct);
+        gpumc__demean(&spectral);
         while (direct.n_lags < direct.half) gpumc__next_lag(&direct);
         gpumc__lags_by_spectrum(&spectral);
         for (size_t t = 0; t < direct.half; t++)

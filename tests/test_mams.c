@@ -969,9 +969,9 @@ static void test_spring_pays(void)
     CHECK(gpumc__spring_pays(&a, 0.01), "where some do");
     a.dim = 7;
     CHECK(gpumc__spring_pays(&a, 0.04) && !gpumc__spring_pays(&a, 0.06), "of few coordinates");
-    CHECK(gpumc__adapt_swings(2, 0.39) && !gpumc__adapt_swings(2, 0.41), "by the last draws of warm-up");
-    CHECK(gpumc__adapt_swings(9, 0.09) && !gpumc__adapt_swings(9, 0.11), "where these are spread");
-    CHECK(!gpumc__adapt_swings(NAN, 0.01) && !gpumc__adapt_swings(1, NAN), "too few to judge by");
+    CHECK(gpumc__spring_holds(2, 0.39) && !gpumc__spring_holds(2, 0.41), "by the last draws of warm-up");
+    CHECK(gpumc__spring_holds(9, 0.09) && !gpumc__spring_holds(9, 0.11), "where these are spread");
+    CHECK(!gpumc__spring_holds(NAN, 0.01) && !gpumc__spring_holds(1, NAN), "too few to judge by");
 }
 
 /* Warm-up stops early only where it may, on the spring for two windows, with all chains healthy and none that

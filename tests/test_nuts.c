@@ -894,7 +894,7 @@ static double directions_error(int whole, double gradient_factor)
         gpumc__adapt_diagonal(a, &a->shared);
         gpumc__adapt_select(a);
         CHECK(gpumc__adapt_misfit(a, N) > GPUMC__MISFIT, "no misfit is seen");
-        CHECK(gpumc__adapt_products(a, N), "no eigenvalues");
+        CHECK(gpumc__adapt_gram(a, N), "no eigenvalues");
         r = gpumc__adapt_directions(a, N, GPUMC__MISFIT, 0, &outside);
         CHECK(r >= 3 && 4 * r < N, "%d directions are not a few more than three", (int)r);
         gpumc__adapt_gather_along(a, r);
@@ -1002,10 +1002,10 @@ static void test_remeasure(void)
     spikes_factor(L, DIM);
     adapt_feed(a, L, N, 1);
     gpumc__adapt_remeasure(a);
-    CHECK(gpumc__adapt_off(a) > 1, "without a metric gradients are off by %g", gpumc__adapt_off(a));
+    CHECK(gpumc__fit_error(a) > 1, "without a metric gradients are off by %g", gpumc__fit_error(a));
     gpumc__adapt_pooled_metric(a, 1);
     gpumc__adapt_remeasure(a);
-    CHECK(gpumc__adapt_off(a) < 0.1, "with one that fits they are off by %g", gpumc__adapt_off(a));
+    CHECK(gpumc__fit_error(a) < 0.1, "with one that fits they are off by %g", gpumc__fit_error(a));
     free(a);
 }
 
