@@ -21736,12 +21736,12 @@ static int gpumc__is_endless(const gpumc__run *r, const gpumc__placed *p, size_t
     double reach[3] = { is_real ? 1e4 : 40, is_real ? 1e7 : 80, is_real ? 30.0 : 10.0 }, at[3];
     double least_fall = is_real ? 6.91 : 0.005;
     if (is_real ? !(sd > 0) : draw[i] == base) return 0;
-    for (int way = q->kind == GPUMC_UNIT; way < 3; way++) {
+    for (int side = q->kind == GPUMC_UNIT; side < 3; side++) {
         memcpy(x, draw, r->layout->n_natural * sizeof *x);
-        const double n = way < 2 || is_real ? 0 : (double)gpumc__elements_to_location(r->layout, i, x);
-        int step = way == 2 && n == 0 ? 4 : 0;
+        const double n = side < 2 || is_real ? 0 : (double)gpumc__elements_to_location(r->layout, i, x);
+        int step = side == 2 && n == 0 ? 4 : 0;
         for (; step < 3; step++) {
-            const double by = way ? -reach[step] : reach[step];
+            const double by = side ? -reach[step] : reach[step];
             x[i] = is_real ? draw[i] + by * sd : base + (draw[i] - base) * gpumc__exp(by);
             at[step] = gpumc__density(r->layout, 0, x, g) + (is_real ? 0 : by + n * (by - 0.5));
             r->fit->sampling_gradients++;
@@ -21749,7 +21749,7 @@ static int gpumc__is_endless(const gpumc__run *r, const gpumc__placed *p, size_t
         }
         if (step == 3 && at[0] - at[1] < least_fall) return 1;
         if (!is_real || step > 0 || at[0] == at[0] || reach[0] < 1e4) continue;
-        reach[0] = 30, reach[1] = 300, least_fall = 0.005, way = -1;
+        reach[0] = 30, reach[1] = 300, least_fall = 0.005, side = -1;
     }
     return 0;
 }
@@ -22309,7 +22309,7 @@ static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
    precision K K'; n/2 log(2 pi e) is left out everywhere. */
 enum { GPUMC__FRESH_STARTS = 40, GPUMC__FRESH_DIM = 64, GPUMC__FRESH_DRAWS = 1000, GPUMC__FRESH_POINTS = 32,
        GPUMC__FRESH_TRIES = 5, GPUMC__FRESH_LEAST = 50, /* gradients that another start needs */
-       GPUMC__FRESH_WAYS = 8, GPUMC__FRESH_WAY = 400 }; /* ascents at a time, gradients for each of several */
+       GPUMC__FRESH_CLIMBS = 8, GPUMC__FRESH_CLIMB = 400 };  /* ascents at a time, gradients of one of several */
 typedef struct gpumc__fresh {
     gpumc__run *run;
     size_t n, n_draws;
@@ -22317,7 +22317,7 @@ typedef struct gpumc__fresh {
     double ceiling;                          /* down to here common to all ascents */
     uint64_t most;                           /* gradients after which q is no longer refined */
     int number;                              /* of the start */
-    double *q_K, inside, way, mass;          /* of q; inside: share of draws in it; way: last Newton step */
+    double *q_K, inside, step, mass;         /* of q; inside: share of draws in it; step: the last of Newton */
     gpumc__climb climb;                      /* to q, in a layout as at the start of the run, all centred */
 } gpumc__fresh;
 
@@ -22455,9 +22455,9 @@ static double gpumc__fresh_step(gpumc__fresh *s)
     if (!gpumc__cholesky(K, n)) return GPUMC_INF;
     memcpy(c->away, pull, n * sizeof *pull);
     gpumc__cholesky_solve(K, n, pull);
-    const double way = sqrt(gpumc__dot(c->away, pull, n));
-    gpumc__add_multiple(c->mean, 1 / fmax(way, 1), pull, n);
-    return way;
+    const double size = sqrt(gpumc__dot(c->away, pull, n));
+    gpumc__add_multiple(c->mean, 1 / fmax(size, 1), pull, n);
+    return size;
 }
 
 /* The bound from q, a little widened: the log of the mean of p / q over antithetic pairs of points (Burda et
@@ -22488,7 +22488,7 @@ static double gpumc__fresh_mass(gpumc__fresh *s, double least)
 {
     gpumc__climb *c = &s->climb;
     const size_t n = s->n;
-    s->way = GPUMC_INF;
+    s->step = GPUMC_INF;
     gpumc__climb_begin(c);
     gpumc__climb_on(c, 1, (double)n);
     memset(s->q_K, 0, n * n * sizeof(double));
@@ -22496,8 +22496,8 @@ static double gpumc__fresh_mass(gpumc__fresh *s, double least)
     gpumc__fresh_count(s);
     if (s->inside > 0.2) return -GPUMC_INF;
     if (!(c->bound - s->ceiling > least)) return c->bound - s->ceiling;
-    for (int step = 0; step < 6 && (step == 0 || (s->way > 0.3 && c->gradients < s->most)); step++)
-        if (!((s->way = gpumc__fresh_step(s)) < GPUMC_INF)) return -GPUMC_INF;
+    for (int step = 0; step < 6 && (step == 0 || (s->step > 0.3 && c->gradients < s->most)); step++)
+        if (!((s->step = gpumc__fresh_step(s)) < GPUMC_INF)) return -GPUMC_INF;
     gpumc__fresh_count(s);
     return gpumc__fresh_bound(s) - s->ceiling;
 }
@@ -22519,12 +22519,12 @@ static size_t gpumc__fresh_farthest(const gpumc__fresh *s)
 
 /* Sets up so many ascents. Returns their memory; NULL: there is none. The ceiling is infinite where the
    draws' covariance is singular. */
-static void *gpumc__fresh_open(gpumc__fresh *ways, size_t n_ways, gpumc__run *r)
+static void *gpumc__fresh_open(gpumc__fresh *climbs, size_t n_climbs, gpumc__run *r)
 {
     const size_t n = r->fit->n_free, common = (GPUMC__FRESH_DRAWS + n + 2) * n;
     const size_t each = n * n + gpumc__climb_bytes(r->layout) / sizeof(double) + 1;
     const size_t layout_bytes = (gpumc_layout_bytes(r->model, NULL) + 63) / 64 * 64;
-    const size_t bytes = (common + n_ways * each) * sizeof(double);
+    const size_t bytes = (common + n_climbs * each) * sizeof(double);
     char *memory = (char *)gpumc__allocate(&r->fit->allocator, layout_bytes + bytes);
     gpumc__fresh s;
     if (!memory) return NULL;
@@ -22538,12 +22538,12 @@ static void *gpumc__fresh_open(gpumc__fresh *ways, size_t n_ways, gpumc__run *r)
     s.sd = s.mean + n;
     s.K = s.sd + n;
     s.draws = s.K + n * n;
-    for (size_t w = 0; w < n_ways; w++) {
+    for (size_t w = 0; w < n_climbs; w++) {
         s.q_K = s.mean + common + w * each;
         s.climb = gpumc__climb_place(l, 0, gpumc__start_rng(r, 0, 0), s.q_K + n * n);
         gpumc__climb_order(&s.climb);
         if (w == 0) s.ceiling = gpumc__fresh_ceiling(&s);
-        ways[w] = s;
+        climbs[w] = s;
     }
     return memory;
 }
@@ -22564,9 +22564,9 @@ static gpumc_status gpumc__warn_of_other_mode(const gpumc__fresh *s, double shar
                        gpumc__significant(s->climb.work[farthest], 3, at));
 }
 
-static void gpumc__fresh_go(size_t way, int member GPUMC__UNUSED, void *ways)
+static void gpumc__fresh_go(size_t k, int member GPUMC__UNUSED, void *climbs)
 {
-    gpumc__fresh *s = (gpumc__fresh *)ways + way;
+    gpumc__fresh *s = (gpumc__fresh *)climbs + k;
     s->mass = gpumc__fresh_start(s) && !gpumc__fresh_returns(s) ? gpumc__fresh_mass(s, -10 - (double)s->n)
                                                                 : -GPUMC_INF;
 }
@@ -22576,25 +22576,25 @@ static gpumc_status gpumc__look_elsewhere(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const uint64_t budget = 3 * (f->warmup_gradients + f->sampling_gradients) / 100;
-    const int n_ways = (int)fmin(fmax(1, (double)(budget / GPUMC__FRESH_WAY)), GPUMC__FRESH_WAYS);
+    const int n_climbs = (int)fmin(fmax(1, (double)(budget / GPUMC__FRESH_CLIMB)), GPUMC__FRESH_CLIMBS);
     gpumc_status status = GPUMC_OK;
-    gpumc__fresh ways[GPUMC__FRESH_WAYS];
+    gpumc__fresh climbs[GPUMC__FRESH_CLIMBS];
     uint64_t spent = 0;
     int given = 1, found = 0;
     for (size_t i = 0; i < r->layout->n_parts; i++) given &= r->layout->parts[i].param->init != NULL;
     if (given || !gpumc__fresh_fits(r)) return GPUMC_OK;
-    void *memory = gpumc__fresh_open(ways, (size_t)n_ways, r);
+    void *memory = gpumc__fresh_open(climbs, (size_t)n_climbs, r);
     if (!memory) return GPUMC_ERROR_MEMORY;
-    const int n_starts = ways->ceiling < GPUMC_INF ? GPUMC__FRESH_STARTS : 0;
-    for (int k = 0; k < n_starts && !found && spent + GPUMC__FRESH_LEAST < budget; k += n_ways) {
-        for (int w = 0; w < n_ways; w++) { ways[w].number = k + w; ways[w].most = budget; }
-        gpumc_team_run(r->team, gpumc__fresh_go, (size_t)n_ways, ways);
+    const int n_starts = climbs->ceiling < GPUMC_INF ? GPUMC__FRESH_STARTS : 0;
+    for (int k = 0; k < n_starts && !found && spent + GPUMC__FRESH_LEAST < budget; k += n_climbs) {
+        for (int w = 0; w < n_climbs; w++) { climbs[w].number = k + w; climbs[w].most = budget; }
+        gpumc_team_run(r->team, gpumc__fresh_go, (size_t)n_climbs, climbs);
         spent = 0;
-        for (int w = 0; w < n_ways; w++) {
-            const double share = 1 / (1 + gpumc__exp(-ways[w].mass));
-            spent += ways[w].climb.gradients;
-            if (found || !(share > 0.01 && ways[w].inside < 0.2 * share)) continue;
-            status = gpumc__warn_of_other_mode(&ways[w], share);
+        for (int w = 0; w < n_climbs; w++) {
+            const double share = 1 / (1 + gpumc__exp(-climbs[w].mass));
+            spent += climbs[w].climb.gradients;
+            if (found || !(share > 0.01 && climbs[w].inside < 0.2 * share)) continue;
+            status = gpumc__warn_of_other_mode(&climbs[w], share);
             found = 1;
         }
     }
@@ -22774,7 +22774,7 @@ static int gpumc__is_next_to_nothing(gpumc__run *r, size_t restart, double *ceil
         s.most = UINT64_MAX;
         c->bound = gpumc__climb_eval(c, c->first, c->g[0]);
         is_nothing = !gpumc__fresh_returns(&s) && gpumc__fresh_mass(&s, -GPUMC_INF) < gpumc__no_mass(s.n)
-            && s.way < 0.3;
+            && s.step < 0.3;
     }
     r->fit->sampling_gradients += c->gradients;
     gpumc__release(&r->fit->allocator, memory);
