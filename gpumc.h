@@ -22309,7 +22309,7 @@ static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
    precision K K'; n/2 log(2 pi e) is left out everywhere. */
 enum { GPUMC__FRESH_STARTS = 40, GPUMC__FRESH_DIM = 64, GPUMC__FRESH_DRAWS = 1000, GPUMC__FRESH_POINTS = 32,
        GPUMC__FRESH_TRIES = 5, GPUMC__FRESH_LEAST = 50, /* gradients that another start needs */
-       GPUMC__FRESH_CLIMBS = 8, GPUMC__FRESH_CLIMB = 400 };  /* ascents at a time, gradients of one of several */
+       GPUMC__FRESH_CLIMBS = 8, GPUMC__FRESH_CLIMB = 400 };  /* climbs at a time, gradients of one */
 typedef struct gpumc__fresh {
     gpumc__run *run;
     size_t n, n_draws;
@@ -22317,7 +22317,7 @@ typedef struct gpumc__fresh {
     double ceiling;                          /* down to here common to all ascents */
     uint64_t most;                           /* gradients after which q is no longer refined */
     int number;                              /* of the start */
-    double *q_K, inside, step, mass;         /* of q; inside: share of draws in it; step: the last of Newton */
+    double *q_K, inside, step, mass;         /* of q; inside: share of draws in it; step: Newton's last */
     gpumc__climb climb;                      /* to q, in a layout as at the start of the run, all centred */
 } gpumc__fresh;
 

@@ -14,7 +14,7 @@
 #include "check.h"
 #include "../gpumc.h"
 #ifndef N_SEEDS
-#define N_SEEDS 6                    /* long_users.c: 100 */
+#define N_SEEDS 8                    /* long_users.c: 100 */
 #endif
 enum { MOST_ROWS = 200, MOST_COLUMNS = 64 };
 
