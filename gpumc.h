@@ -3118,7 +3118,7 @@ GPUMC__PRECISE
 extern "C" {
 #endif
 
-/* All but the sign, read through memory: even if the compiler was told that there is no NaN or infinity. */
+/* The bits of |x|, read through memory, so that tests hold even under -ffinite-math-only. */
 static GPUMC__UNUSED GPUMC_TEAM uint64_t gpumc__magnitude_bits(double x)
 {
     volatile double kept = x;
@@ -3132,10 +3132,10 @@ static GPUMC__UNUSED GPUMC_TEAM int gpumc__is_finite(double x)
 { return gpumc__magnitude_bits(x) < 0x7ff0000000000000ULL; }
 static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(x) > 0x7ff0000000000000ULL; }
 
-/* A function in two copies, for any x86-64 and for AVX2; the body follows. A call takes the latter where
-   IS_LONG says that it pays (wide loads of short vectors stall where narrow code has just written them) and
-   the processor has it. GIVE is return, or empty for void. Neither copy has fused products, so that both give
-   the same bits: the sampler's draws stand on it. Copies by GPUMC__ISA_COPIES agree to rounding only. */
+/* Defines a function in two copies, for any x86-64 and for AVX2; its body follows. A call runs the AVX2 copy
+   if the processor has AVX2 and the condition IS_LONG holds (wide loads of short vectors that narrow code has
+   just stored would stall). GIVE is return, or empty for void. Neither copy uses fused multiply-adds: both
+   give the same bits, on which reproducible draws rest. Copies by GPUMC__ISA_COPIES agree up to rounding. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX2__) && !defined(__FMA__)                      \
     && !defined(__CUDACC__)
 #define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
@@ -3156,8 +3156,8 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
     static GPUMC_TEAM GPUMC_LOOP result name parameters
 #endif
 
-/* Before it, a third copy for AVX-512, for what computes more than it loads; GPUMC__WIDEST calls it where it
-   can. Only gcc can be kept from fusing products there. */
+/* Placed before GPUMC__COPIES, adds a third copy, for AVX-512, to functions that compute more than they load;
+   GPUMC__WIDEST calls it where the processor has it. Only gcc can be kept from fused multiply-adds there. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__AVX2__)                    \
     && !defined(__FMA__) && !defined(__CUDACC__)
 #define GPUMC__COPY_512(give, result, name, parameters, arguments) \
@@ -3175,10 +3175,10 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 #define GPUMC__WIDEST(name, arguments) name arguments
 #endif
 
-/* Around code that runs seldom, or once a run: fewer passes of the optimiser, or in clang less inlining, as a
-   user waits for the compiler (bench/compile.sh). gcc's loops keep their attributes in it, and with them
-   speed; for clang those that count stand outside. At O0 gcc drops unused functions only if they are
-   declared inline. */
+/* GPUMC__SELDOM or GPUMC__ONCE opens, GPUMC__OFTEN closes, code that runs seldom, or once a run: there gcc
+   uses fewer optimiser passes and clang optimises for size and inlines less, to save the user compile time
+   (bench/compile.sh). In gcc loops marked GPUMC_LOOP keep their attributes, hence their speed; for clang the
+   loops that matter stand outside. At O0 gcc drops unused functions only if they are declared inline. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
 #define GPUMC__SELDOM _Pragma("GCC push_options") \
     _Pragma("GCC optimize(\"O1\", \"no-tree-bit-ccp\", \"no-tree-ch\", \"no-tree-copy-prop\")") \
@@ -3233,10 +3233,10 @@ GPUMC_API gpumc_isa gpumc_isa_resolve(gpumc_isa wanted)
 GPUMC_API const char *gpumc_isa_name(gpumc_isa isa) { return gpumc__isa_names[gpumc_isa_resolve(isa) - 1]; }
 
 /* ---- files, clock, terminal, threads: POSIX, Win32, or neither --------------------------------- */
-/* -std=c99 hides these names of POSIX, not their functions. */
+/* -std=c99 hides the declarations of these POSIX functions; the library has them all the same. */
 #if !defined(_WIN32) && !defined(__cplusplus) && !defined(CLOCK_MONOTONIC) && defined(__linux__)
 struct gpumc__timespec { time_t tv_sec; long tv_nsec; };
-/* Where a 32-bit system has 64 bits of time, the plain name is the function of 32. */
+/* On 32-bit systems with a 64-bit time_t, the plain name is the function for the 32-bit one. */
 #if !defined(__LP64__) && (defined(__USE_TIME_BITS64) || defined(_REDIR_TIME64))
 extern int clock_gettime(int clock, struct gpumc__timespec *now) __asm__("__clock_gettime64");
 #else
@@ -3253,7 +3253,7 @@ extern int ftruncate(int file, off_t bytes);
 #if defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE) && !defined(fileno)
 extern int fileno(FILE *stream);
 #endif
-#if defined(__wasi__)                             /* and this one, though it shows the clocks' names */
+#if defined(__wasi__)                             /* hides this one too, but not the clocks' names */
 extern int clock_gettime(clockid_t clock, struct timespec *now);
 #endif
 #endif
@@ -3268,10 +3268,10 @@ static int gpumc__sync(FILE *file) { return _commit(_fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to)
 {
     if (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)) return 1;
-    errno = EACCES;                          /* which it leaves alone */
+    errno = EACCES;                          /* MoveFileExA does not set it */
     return 0;
 }
-static void gpumc__sync_folder(const char *folder) { (void)folder; }     /* written through above */
+static void gpumc__sync_folder(const char *folder) { (void)folder; }     /* renames write through */
 static int gpumc__exists(const char *path) { return _access(path, 0) == 0; }
 static int gpumc__is_replaceable(const char *path) { (void)path; return 1; }
 static int gpumc__make_folder(const char *path) { return _mkdir(path) == 0; }
@@ -3281,7 +3281,7 @@ static int gpumc__is_terminal(FILE *stream) { return _isatty(_fileno(stream)); }
 #else
 static int gpumc__sync(FILE *file) { return fsync(fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
-/* Puts renames onto the disk. File systems that cannot do that for folders do it by themselves. */
+/* Makes renames durable. Failure is ignored: file systems that cannot sync a folder do so by themselves. */
 static void gpumc__sync_folder(const char *folder)
 {
     const int file = open(folder, O_RDONLY);
@@ -3290,7 +3290,7 @@ static void gpumc__sync_folder(const char *folder)
     close(file);
 }
 static int gpumc__exists(const char *path) { return access(path, F_OK) == 0; }
-/* Whether a file may take a name: not that of a device, a pipe or a folder, which it would replace. */
+/* Whether a file may be renamed to path: not if a device, a pipe or a folder there would be replaced. */
 static int gpumc__is_replaceable(const char *path)
 {
     struct stat there;
@@ -3301,8 +3301,8 @@ static void gpumc__remove_folder(const char *path) { (void)rmdir(path); }
 static int gpumc__truncate(FILE *file, size_t bytes) { return ftruncate(fileno(file), (off_t)bytes) == 0; }
 static int gpumc__is_terminal(FILE *stream) { return isatty(fileno(stream)); }
 #endif /* _WIN32 */
-/* Brings thousands of files to the disk at once, where the system can; fsync of each takes milliseconds. The
-   disk had better begin with each as soon as it is there. */
+/* gpumc__sync_all flushes thousands of files to disk at once, where the system can; fsync of each would take
+   milliseconds. gpumc__sync_begin starts writing back one file, as soon as its data are complete. */
 #if defined(__linux__)
 #define GPUMC__HAS_SYNC_ALL 1
 static void gpumc__sync_begin(FILE *file) { (void)sync_file_range(fileno(file), 0, 0, 2); }
@@ -3314,8 +3314,8 @@ static int gpumc__sync_all(const char *folder)
     return done;
 }
 
-/* Memory that is read over and over, in any order, had better come in pages of 2 MB. Not what is filled once:
-   a virtual machine may have to ask its host for large ones, while it has small ones to spare. */
+/* Asks for pages of 2 MB, for memory that is read many times in any order. Not for memory that is filled
+   once: a virtual machine may have to get large pages from its host while it has small ones to spare. */
 #define GPUMC__LARGE_PAGE ((size_t)1 << 21)
 static void gpumc__want_large_pages(void *at, size_t bytes) { (void)madvise(at, bytes, 14 /* HUGEPAGE */); }
 #else
@@ -3342,13 +3342,13 @@ static double gpumc__seconds(void)
 #endif
 }
 
-/* How many processors this process may use, on clusters fewer than there are; 0: unknown. The system refuses
-   sets too small for it, so every processor is in them. And a remedy: a woken thread may be put onto its
-   waker's processor and stay for milliseconds while another is idle, usual in virtual machines: it leaves. */
+/* gpumc__allowed: how many processors this process may use, on clusters fewer than exist; 0: unknown. (The
+   system refuses sets too small for all its processors.) gpumc__leave_processor: a woken thread is often put
+   on its waker's processor and waits milliseconds there, usual in virtual machines; this moves it off. */
 #if defined(__linux__) && !defined(GPUMC_NO_THREADS)
 #if defined(CPU_SETSIZE)
 typedef cpu_set_t gpumc__cpu_set;
-#else                                          /* hidden as above */
+#else                                          /* hidden by -std=c99, as above */
 typedef unsigned long gpumc__cpu_set;
 extern int sched_getcpu(void);
 extern int sched_getaffinity(pid_t thread, size_t bytes, gpumc__cpu_set *set);
@@ -3384,8 +3384,8 @@ static int gpumc__processor(void) { return -1; }
 static void gpumc__leave_processor(int cpu) { (void)cpu; }
 #endif
 
-/* How many processors' time a container may take, rounded up: its quota and period in microseconds stand in a
-   file of Linux. 0 where there is no limit. */
+/* The CPU limit of a container in processors, rounded up, from the cgroup file that holds its quota and
+   period in microseconds. 0: no limit. */
 static GPUMC__UNUSED long gpumc__quota(const char *path)
 {
     FILE *file = fopen(path, "r");
@@ -3411,7 +3411,7 @@ static int gpumc__cores(void)
 #endif
 }
 
-/* A mutex with two conditions, and threads that run one function. start returns 0 on failure. */
+/* Mutexes, condition variables and threads. gpumc__thread_start returns 0 on failure. */
 #if defined(GPUMC_NO_THREADS)
 typedef int gpumc__mutex;
 typedef int gpumc__condition;
@@ -3435,8 +3435,8 @@ static void gpumc__thread_join(gpumc__thread t) { (void)t; }
 #elif defined(_WIN32)
 typedef CRITICAL_SECTION gpumc__mutex;
 typedef CONDITION_VARIABLE gpumc__condition;
-/* env: rounding as in the thread that starts this one. exp and log of MinGW use the old registers, in which
-   the first thread keeps 64 bits and a new one 53: draws would depend on who drew. */
+/* env: the floating-point environment of the starting thread. MinGW's exp and log use x87 registers, with 64
+   bits of precision in the first thread but 53 in new ones: draws would depend on the thread. */
 typedef struct gpumc__thread { HANDLE handle; void *(*run)(void *); void *user; fenv_t env; } gpumc__thread;
 #define GPUMC__HAS_THREADS 1
 static void gpumc__mutex_init(gpumc__mutex *m) { InitializeCriticalSection(m); }
@@ -3477,7 +3477,7 @@ static void gpumc__mutex_init(gpumc__mutex *m) { pthread_mutex_init(m, NULL); }
 static void gpumc__mutex_free(gpumc__mutex *m) { pthread_mutex_destroy(m); }
 static void gpumc__lock(gpumc__mutex *m)
 {
-    for (int tries = 0; tries < 64; tries++)           /* falling asleep takes longer than what is locked */
+    for (int tries = 0; tries < 64; tries++)           /* sleeping takes longer than the locked sections */
         if (pthread_mutex_trylock(m) == 0) return;
     pthread_mutex_lock(m);
 }
@@ -3487,7 +3487,7 @@ static void gpumc__condition_free(gpumc__condition *c) { pthread_cond_destroy(c)
 static void gpumc__wait(gpumc__condition *c, gpumc__mutex *m) { pthread_cond_wait(c, m); }
 static void gpumc__wake(gpumc__condition *c) { pthread_cond_broadcast(c); }
 static void gpumc__give_way(void) { sched_yield(); }
-/* Densities find as much stack in every thread as mostly in the first; musl would give 128 kB, macOS 512. */
+/* Gives every thread as much stack as the first mostly has; the default is 128 kB in musl, 512 in macOS. */
 static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *user)
 {
     const size_t wanted = sizeof(void *) >= 8 ? (size_t)8 << 20 : (size_t)1 << 20;
@@ -3503,7 +3503,7 @@ static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *use
 static void gpumc__thread_join(gpumc__thread t) { pthread_join(t, NULL); }
 #endif
 
-/* Flags that threads share. take returns 1 to the one thread that may have it; give publishes its writes. */
+/* Flags shared by threads. take returns 1 to the one thread that acquires it; give publishes its writes. */
 #if defined(__GNUC__) || defined(__clang__)
 static int gpumc__load_flag(const volatile int *f) { return __atomic_load_n(f, __ATOMIC_RELAXED); }
 static void gpumc__store_flag(volatile int *f, int value) { __atomic_store_n(f, value, __ATOMIC_RELAXED); }
@@ -3522,7 +3522,7 @@ static void gpumc__give_flag(volatile int *f) { *f = 0; }
 #endif
 
 /* ======================================================================================== >>error
-   Texts of statuses from the list above; failures that return their status. */
+   Texts of statuses, from GPUMC_STATUS_LIST; functions that record a failure and return its status. */
 GPUMC_API const char *gpumc_status_text(gpumc_status status)
 {
     switch (status) {
@@ -3533,7 +3533,7 @@ GPUMC_API const char *gpumc_status_text(gpumc_status status)
     return "unknown status";
 }
 
-/* Records a failure and returns its status: return gpumc__fail(...); for 0, gpumc__fail(...) == GPUMC_OK. */
+/* Records a failure and returns its status. Where 0 means failure: return gpumc__fail(...) == GPUMC_OK. */
 static GPUMC__PRINTF(3, 4) gpumc_status
     gpumc__fail(gpumc_error *error, gpumc_status status, const char *format, ...)
 {
@@ -3579,11 +3579,11 @@ static GPUMC__UNUSED void gpumc__release(const gpumc_allocator *allocator, void 
     else free(block);
 }
 
-/* The first cache line that begins at p or behind it. */
+/* p, rounded up to the start of a cache line. */
 static GPUMC__UNUSED void *gpumc__aligned(void *p)
 { return p ? (char *)p + (64 - (uintptr_t)p % 64) % 64 : NULL; }
 
-/* What to allocate for bytes that begin at a cache line, or fill large pages where they are many. */
+/* How much to allocate so that bytes can start at a cache line or, where they are many, at a large page. */
 static GPUMC__UNUSED size_t gpumc__room(size_t bytes)
 {
     const size_t page = GPUMC__LARGE_PAGE;
@@ -3591,7 +3591,7 @@ static GPUMC__UNUSED size_t gpumc__room(size_t bytes)
     return gpumc__size_add(gpumc__round_up(bytes, page), page);
 }
 
-/* Where in such room they begin. */
+/* The aligned start of bytes within memory of that size; from there on large pages are asked for. */
 static GPUMC__UNUSED char *gpumc__settle(void *room, size_t bytes)
 {
     const size_t page = GPUMC__LARGE_PAGE, all = gpumc__room(bytes);
@@ -3630,17 +3630,17 @@ struct gpumc_team {
     gpumc_allocator allocator;
     gpumc__mutex mutex;
     gpumc__condition work, done;
-    int n_threads, open, stop, in_use;    /* open: until the parts of a round are taken */
-    int first_home, home;                 /* the processors of the threads that started and that called */
-    volatile int round, n_busy, n_here;   /* busy: members in the round; n_here: members that have begun */
+    int n_threads, open, stop, in_use;    /* open: members may join the round, as parts may be left */
+    int first_home, home;                 /* processors of the threads that called _start and _run */
+    volatile int round, n_busy, n_here;   /* members at work in the round; members that have started */
     size_t next, n_parts;
     void (*run)(size_t part, int member, void *user);
     void *user;
     gpumc__member *members;
 };
 
-/* Looks at n while it is from low to high, at most so many seconds. A sleeping thread takes tens of
-   microseconds to wake: in quick rounds others still look, and give way to who wants their processors. */
+/* Spins while *n is in low .. high, at most so many seconds, yielding the processor each time. A sleeping
+   thread takes tens of microseconds to wake; where rounds follow quickly, members are still spinning. */
 #define GPUMC__TEAM_LOOK 3e-4
 static void gpumc__team_look(const volatile int *n, int low, int high, double seconds)
 {
@@ -3664,7 +3664,7 @@ static void gpumc__team_share(gpumc_team *t, int member)
     }
 }
 
-/* Who comes when the parts are gone has no part in the round: nobody waits for it. */
+/* The loop of a member's thread. One that wakes after a round has closed is not in it, nor waited for. */
 static void *gpumc__team_member(void *user)
 {
     gpumc__member *m = (gpumc__member *)user;
@@ -3712,7 +3712,7 @@ GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *a
         m->rank = t->n_threads;
         if (!gpumc__thread_start(&m->thread, gpumc__team_member, m)) break;
     }
-    gpumc__team_look(&t->n_here, 0, t->n_threads - 2, 1e-3);      /* the others may stand on this processor */
+    gpumc__team_look(&t->n_here, 0, t->n_threads - 2, 1e-3);      /* others may be queued on this processor */
     return t;
 }
 
@@ -3748,7 +3748,7 @@ GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int mem
     gpumc__unlock(&team->mutex);
 }
 
-/* By the team, or alone where it is NULL. Inline: then the compiler sees what is run. */
+/* Runs the parts by the team, or alone if it is NULL. Inline, so that the compiler sees the function run. */
 GPUMC__INLINE void gpumc__run_parts(gpumc_team *team, void (*run)(size_t part, int member, void *user),
                                     size_t n_parts, void *user)
 {
@@ -3772,29 +3772,29 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team)
 }
 
 /* ========================================================================================= >>math
-   Incomplete gamma and beta functions by one method each side of shape 1.
+   Incomplete gamma and beta functions, by quadrature or, for shapes below 1, by a power series.
 
-   The gamma law of log t, and the beta law of logit t, has a smooth log density that is concave. So a tail
-   that starts at x, beyond the mean, is the density there times int_0^inf exp(h(v)) dv, where h is concave
-   and falls from h(0) = 0, whatever the shapes. It is cut off where h = -40: by concavity that leaves out
-   less than e^-40 of the whole. Two Gauss-Legendre panels give the rest to 1e-14, and derivatives by the
-   shapes are means of a positive weight over the same nodes. Where a shape below 1 makes such a tail nearly
-   everything, there is a power series instead. The other tail is 1 less this one. Read first:
-   gpumc__gamma_tail and gpumc__beta_tail, which choose; gpumc__beta_point, the integrand. */
+   log t of a gamma variable t, and logit t of a beta variable t, have smooth, concave log densities. A tail
+   that starts at x, beyond the mean, is therefore the density there times int_0^inf exp(h(v)) dv, where h is
+   concave and falls from h(0) = 0, whatever the shapes. The integral is cut off where h = -40: by concavity
+   that leaves out less than e^-40 of the whole. Gauss-Legendre quadrature on two panels gives the rest to
+   1e-14; derivatives with respect to the shapes are means of weights of one sign over the same nodes. Where a
+   shape below 1 puts nearly all mass into such a tail, a power series is used. The other tail is 1 less this
+   one. Read first: gpumc__gamma_tail and gpumc__beta_tail, which choose; gpumc__beta_point, the integrand. */
 
-/* Leaves are inlined wherever they stand, which is right in loops over rows and wasteful elsewhere: code that
-   is no such loop calls these twins, and the header compiles a quarter faster. */
+/* Leaf functions are inlined at every call, which is right in loops over rows and wasteful elsewhere. Other
+   code calls these twins, which are not inlined: the header then compiles a quarter faster. */
 #define GPUMC__CALL(name) static GPUMC__NOINLINE double gpumc__##name(double x) { return gpumc_##name(x); }
 GPUMC__CALL(exp) GPUMC__CALL(expm1) GPUMC__CALL(log) GPUMC__CALL(log1p) GPUMC__CALL(sqrt)
 GPUMC__CALL(lgamma) GPUMC__CALL(digamma) GPUMC__CALL(inv_Phi) GPUMC__CALL(inv_logit) GPUMC__CALL(log1p_exp)
 static GPUMC__NOINLINE double gpumc__lbeta(double a, double b) { return gpumc_lbeta(a, b); }
 
-/* The structure of these members, which C99 and C++11 cannot both write behind a return. */
+/* Returns a structure with these members: no return expression for that is valid in both C99 and C++11. */
 #define GPUMC__RETURN(type, ...) do { const type made = { __VA_ARGS__ }; return made; } while (0)
 
-/* One tail of a law on the log scale, with its derivatives: by the shapes a and b; by log x (gamma) or logit
-   x (beta); and by a at fixed a (1 - x) / x, by b at fixed b x / (1 - x). These last are for Student's t and
-   the negative binomial law: for large a they are of order 1 / a^2, differences of two of order 1 / a. */
+/* The log probability of a tail and its derivatives: with respect to the shapes a and b; to log x (gamma) or
+   logit x (beta); to a at fixed a (1 - x) / x, and b at fixed b x / (1 - x). The last two serve Student's t
+   and the negative binomial: for large a they are of order 1 / a^2, differences of terms of order 1 / a. */
 typedef struct gpumc__tail { double side, value, by_a, by_b, by_log, by_a_fixed, by_b_fixed; } gpumc__tail;
 
 /* A tail of probability 0 or 1, from its logarithm; NaN makes all of it NaN. */
@@ -3803,7 +3803,7 @@ static gpumc__tail gpumc__certain_tail(double side, double value)
     const double by = value != value ? value : 0;
     GPUMC__RETURN(gpumc__tail, side, value, by, by, by, by, by);
 }
-/* The same law seen from the wanted side. */
+/* The tail on the wanted side: this one, or 1 less it. */
 static gpumc__tail gpumc__tail_at(double side, gpumc__tail tail)
 {
     const double factor = tail.value < 0 ? -1 / expm1(-tail.value) : 0;
@@ -3811,15 +3811,15 @@ static gpumc__tail gpumc__tail_at(double side, gpumc__tail tail)
                                 factor * tail.by_log, factor * tail.by_a_fixed, factor * tail.by_b_fixed };
     return tail.side == side || tail.value != tail.value ? tail : other;
 }
-/* The law of 1 - X for a beta law of X. */
+/* The tail of 1 - X, from that of X, which is beta distributed. */
 static gpumc__tail gpumc__mirrored(gpumc__tail tail)
 {
     GPUMC__RETURN(gpumc__tail, -tail.side, tail.value, tail.by_b, tail.by_a, -tail.by_log, tail.by_b_fixed,
                   tail.by_a_fixed);
 }
 
-/* log Gamma(z + d) - log Gamma(z), accurate relative to d: Stirling's series from z = 8 on, the difference of
-   its powers by Horner's rule for divided differences. */
+/* log Gamma(z + d) - log Gamma(z), accurate relative to d: by Stirling's series from z = 8 on, whose divided
+   difference is computed by Horner's rule. */
 static double gpumc__lgamma_rise(double z, double d)
 {
     static const double series[] = { 1 / 156.0, -691 / 360360.0, 1 / 1188.0, -1 / 1680.0,
@@ -3832,7 +3832,7 @@ static double gpumc__lgamma_rise(double z, double d)
         difference = difference * q * q + value;
         value = value * p * p + series[i];
     }
-    difference = value + q * (p + q) * difference;         /* of w (1/12 - w^2/360 + ...) between p and q */
+    difference = value + q * (p + q) * difference;         /* now of w (1/12 - w^2/360 + ...), at p and q */
     return (z - 0.5) * gpumc__log1p(d / z) - d + d * gpumc__log(z + d) - d * p * q * difference - steps;
 }
 /* (exp(x) - 1 - x) / x^2 for |x| <= 1/2: 1 / n! from n = 2 on */
@@ -3852,18 +3852,18 @@ typedef struct gpumc__law {
 
 typedef struct gpumc__point {
     double exponent, fall;   /* h(v) and -h'(v) */
-    double weight[4];        /* of the derivatives by a and b, free and fixed */
+    double weight[4];        /* their means give by_a, by_b, by_a_fixed and by_b_fixed of gpumc__tail */
 } gpumc__point;
 
-/* h(v) = -slope v - x (exp(t) - 1 - t) with t = +-v */
+/* h(v) = -slope v - x (exp(t) - 1 - t) with t = sign v */
 static gpumc__point gpumc__gamma_point(const gpumc__law *law, double v)
 {
     const double t = law->sign * v, fall = law->slope + law->x * fabs(gpumc__expm1(t));
     GPUMC__RETURN(gpumc__point, -law->slope * v - law->x * gpumc__expm1_less(t), fall, { t, 0, 0, 0 });
 }
 
-/* h(v) = -slope v - (a + b) K(v), K(v) = log(x + y e^v) - y v = log(y + x e^-v) + x v, by the form that has
-   the smaller of x and y in front. In the fixed weights the derivative by x is integrated by parts. */
+/* h(v) = -slope v - (a + b) K(v), K(v) = log(x + y e^v) - y v = log(y + x e^-v) + x v, computed in the form
+   in the smaller of x and y. In the last two weights the derivative in x has been integrated by parts. */
 static gpumc__point gpumc__beta_point(const gpumc__law *law, double v)
 {
     const double a = law->a, b = law->b, x = law->x, y = law->y, slope = law->slope, e = gpumc__expm1(v);
@@ -3880,7 +3880,7 @@ static gpumc__point gpumc__beta_point(const gpumc__law *law, double v)
 
 static gpumc__point gpumc__law_point(const gpumc__law *law, double v)
 { return law->sign < 0 || law->sign > 0 ? gpumc__gamma_point(law, v) : gpumc__beta_point(law, v); }
-/* Where h has fallen to about -40, by Newton's method: as h is concave, from beyond but for the first. */
+/* The v where h is about -40, by Newton's method: as h is concave, all iterates but the first are beyond. */
 static double gpumc__reach(const gpumc__law *law)
 {
     const double sharp = law->sign < 0 || law->sign > 0 ? law->x : (law->a + law->b) * law->x * law->y;
@@ -3893,11 +3893,11 @@ static double gpumc__reach(const gpumc__law *law)
     return v;
 }
 
-/* The integral of exp(h); mean[k] becomes that of weight k over it. Ten pairs of nodes a panel; the
-   panels [0, 1/4] and [1/4, 1] of the reach suit a straight h, a parabola, and one that is flat first. */
+/* Returns the integral of exp(h); mean[k] becomes the mean of weight k under exp(h). Ten pairs of nodes a
+   panel; the panels [0, 1/4] and [1/4, 1] of the reach suit a linear h, a parabola, and one flat at first. */
 static double gpumc__integrate(const gpumc__law *law, double mean[4])
 {
-    static const double nodes[10][2] = {                             /* distance from 1/2 in (0, 1), weight */
+    static const double nodes[10][2] = {                            /* on (0, 1): distance from 1/2, weight */
         { 0.03826326056674867, 0.07637669356536292 }, { 0.11389292557082253, 0.07458649323630187 },
         { 0.18685304435770977, 0.07104805465919102 }, { 0.25543350097541356, 0.06584431922458832 },
         { 0.3180268403632575, 0.059097265980759206 }, { 0.3731659532300754, 0.05096505990862022 },
@@ -3917,7 +3917,7 @@ static double gpumc__integrate(const gpumc__law *law, double mean[4])
     for (int k = 0; k < 4; k++) mean[k] /= sum;
     return sum * reach;
 }
-/* Lower tail for x < a, where a >= 1, upper tail from there on. */
+/* The lower tail if x < a, which here implies a >= 1; otherwise the upper tail. */
 static gpumc__tail gpumc__gamma_by_quadrature(double a, double x, double log_x)
 {
     const gpumc__law law = { a, 0, x, 0, x < a ? -1.0 : 1.0, fabs(x - a) };
@@ -3928,7 +3928,7 @@ static gpumc__tail gpumc__gamma_by_quadrature(double a, double x, double log_x)
     GPUMC__RETURN(gpumc__tail, -law.sign, value, ratio.log + gpumc__log_less_digamma(a) + mean[0], 0,
                   -law.sign / integral, 0, 0);
 }
-/* Lower tail for a y >= b x, where a >= 1. */
+/* The lower tail, for a y >= b x, which here implies a >= 1. */
 static gpumc__tail gpumc__beta_by_quadrature(double a, double b, double x, double y,
                                              double log_x, double log_y)
 {
@@ -3945,8 +3945,8 @@ static gpumc__tail gpumc__beta_by_quadrature(double a, double b, double x, doubl
 
 /* ---- by series ------------------------------------------------------------------------------
    sum_n c_n / (a + n) from n = 1 on, c_n = (1-b)(2-b)..(n-b) u^n / n!: the lower tail of the beta law is
-   u^a / (a B(a, b)) (1 + a sum) (DLMF 8.17.7). For the gamma law b u stands for x, and u is 0 (DLMF 8.7.1).
-   With a < 1, u <= 1/2 and b u <= 1 sixty terms suffice, and sums lose at most a digit. */
+   u^a / (a B(a, b)) (1 + a sum) (DLMF 8.17.7). For the gamma law bu is x, and u is 0 (DLMF 8.7.1).
+   With a < 1, u <= 1/2 and b u <= 1 sixty terms suffice, and cancellation costs at most a digit. */
 typedef struct gpumc__series { double sum, by_a, by_b, by_b_fixed; } gpumc__series;
 
 static gpumc__series gpumc__tail_series(double a, double u, double bu, double v_by_b)
@@ -3989,7 +3989,7 @@ static gpumc__tail gpumc__beta_by_series(double a, double b, double x, double y,
 }
 
 /* ---- which ---------------------------------------------------------------------------------- */
-/* log x comes apart from x, which may have underflowed. */
+/* log x is passed separately, as x may have underflowed. */
 static gpumc__tail gpumc__gamma_tail(double a, double x, double log_x)
 {
     if (!(a > 0) || log_x != log_x) return gpumc__certain_tail(GPUMC__LOWER, GPUMC_NAN);
@@ -3997,7 +3997,7 @@ static gpumc__tail gpumc__gamma_tail(double a, double x, double log_x)
     if (x == GPUMC_INF) return gpumc__certain_tail(GPUMC__UPPER, -GPUMC_INF);
     return a < 1 && x < 1 ? gpumc__gamma_by_series(a, x, log_x) : gpumc__gamma_by_quadrature(a, x, log_x);
 }
-/* x + y = 1, with their logarithms. Beyond the series' ranges the tail outside the mean has a shape >= 1. */
+/* x + y = 1, with their logarithms. Where no series applies, the first shape given to quadrature is >= 1. */
 static gpumc__tail gpumc__beta_tail(double a, double b, double x, double y, double log_x, double log_y)
 {
     if (!(a > 0 && b > 0) || log_x != log_x) return gpumc__certain_tail(GPUMC__LOWER, GPUMC_NAN);
@@ -4008,7 +4008,7 @@ static gpumc__tail gpumc__beta_tail(double a, double b, double x, double y, doub
     if (a * y >= b * x) return gpumc__beta_by_quadrature(a, b, x, y, log_x, log_y);
     return gpumc__mirrored(gpumc__beta_by_quadrature(b, a, y, x, log_y, log_x));
 }
-/* The same from x alone, on the wanted side. */
+/* The tail on the wanted side, from x alone. */
 static gpumc__tail gpumc__gamma_tail_of(double a, double x, double side)
 { return gpumc__tail_at(side, gpumc__gamma_tail(a, x, x <= 0 ? -GPUMC_INF : gpumc__log(x))); }
 static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, double side)
@@ -4038,12 +4038,12 @@ GPUMC__BETA_SHARE(beta_p, GPUMC__LOWER, 0) GPUMC__BETA_SHARE(log_beta_p, GPUMC__
 GPUMC__BETA_SHARE(beta_q, GPUMC__UPPER, 0) GPUMC__BETA_SHARE(log_beta_q, GPUMC__UPPER, 1)
 
 /* ---- inverses -------------------------------------------------------------------------------
-   Log tails are concave in log x and logit x, so that Newton's method started beyond the root, where the tail
-   is too small, comes back without ever stepping over it. A last step in x itself restores digits that the
-   logarithm of a large or tiny x has lost. */
+   Log tails are concave in log x and logit x, so Newton's method, started beyond the root, where the tail is
+   too small, converges to it from that side. A last step in x itself restores digits that the logarithm of a
+   large or tiny x has lost. */
 
-/* x with log tail = target <= log(1/2). P(a, x) <= x^a / Gamma(a + 1) starts the lower one; for the upper one
-   Q <= exp(-tau) at a + sqrt(2 a tau) + tau (Laurent & Massart 2000, lemma 1), at tau if a < 1. */
+/* The x whose log tail is target <= log(1/2). Starts, lower tail: from P(a, x) <= x^a / Gamma(a + 1); upper:
+   Q <= exp(-tau) at a + sqrt(2 a tau) + tau (Laurent & Massart 2000, lemma 1), or at tau if a < 1. */
 static double gpumc__gamma_solve(double a, double target, double side)
 {
     const double tau = -target, most = a < 1 ? tau : a + sqrt(2 * a * tau) + tau;
@@ -4062,7 +4062,7 @@ static double gpumc__gamma_solve(double a, double target, double side)
 
 typedef struct gpumc__pair { double x, y, logit; } gpumc__pair;  /* x + y = 1 */
 
-/* x with log lower tail = target <= log(1/2), 0 for -infinity. P <= odds^a / (a B(a, b)) starts it. */
+/* The x whose log lower tail is target <= log(1/2), 0 for -infinity; starts by P <= odds^a / (a B(a, b)). */
 static gpumc__pair gpumc__beta_solve(double a, double b, double target)
 {
     double s = (target + gpumc__lbeta(a, b) + gpumc__log(a)) / a, miss = 1;
@@ -4106,8 +4106,8 @@ GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q)
 { return gpumc__beta_root(a, b, 1 - q, q).x; }
 
 /* ---- dense linear algebra, n x n, row-major ----------------------------------------------------- */
-/* A team of threads can share a chain: loops over coordinates are dealt out, sums go through a reduction,
-   scalars are computed alike by every member. On the CPU a team has one member and nothing remains of it. */
+/* A team of GPU threads can share a chain: loops over coordinates are divided among its members, sums go
+   through a reduction, and every member computes the same scalars. On the CPU a team is one thread. */
 #ifndef GPUMC_TEAM_SIZE
 #define GPUMC_TEAM_SIZE 1
 #define GPUMC_TEAM_RANK 0
@@ -4115,13 +4115,13 @@ GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q)
 #define GPUMC_TEAM_SYNC() ((void)0)
 #endif
 #define GPUMC_EACH(i, n) for (size_t i = GPUMC_TEAM_RANK; i < (n); i += GPUMC_TEAM_SIZE)
-/* Sums run over lanes, so that they are vector code without reassociation. One sum a loop: gcc keeps the
-   lanes of two in memory and is five times slower. */
+/* Sums are kept in lanes, so that they vectorise without reassociation. One sum a loop: gcc keeps the lanes
+   of two sums in memory, which is five times slower. */
 #define GPUMC__LANES 8
 GPUMC_FN double gpumc__lane_sum(const double *a)
 { return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7])); }
 
-/* sum = the team's terms of i from 0 to n - 1, each evaluated once */
+/* sum = the team's sum of term over i from 0 to n - 1; each term is evaluated once */
 #define GPUMC__SUM(sum, i, n, term) \
     do { \
         double lane_sums[GPUMC__LANES] = { 0 }; \
@@ -4165,7 +4165,7 @@ GPUMC__COPIES(, void, gpumc__scaled,
               n >= 32)
 { for (size_t i = 0; i < n; i++) y[i] = f * x[i]; }
 
-/* a = L L'; the upper triangle of L is zeroed. Returns 0 when a is not positive definite. */
+/* Overwrites a = L L' with L, upper triangle zeroed. Returns 0 when a is not positive definite. */
 static GPUMC_LOOP int gpumc__cholesky(double *a, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -4196,11 +4196,11 @@ static void gpumc__cholesky_solve(const double *L, size_t n, double *v)
     gpumc__solve_transposed(L, n, v);
 }
 
-/* Householder reduction of a symmetric matrix to tridiagonal d, e; row k of a then holds the reflector k. */
+/* Householder reduction of symmetric a to tridiagonal form d, e; row k of a then holds reflector k. */
 static GPUMC_LOOP void gpumc__tridiagonal(double *a, size_t n, double *d, double *e, double *tau, double *w)
 {
     for (size_t k = 0; k + 2 < n; k++) {
-        double *GPUMC__RESTRICT v = a + k * n + k + 1;    /* row k right of the diagonal: to be reflected */
+        double *GPUMC__RESTRICT v = a + k * n + k + 1;    /* row k, right of the diagonal, to be eliminated */
         const size_t m = n - k - 1;
         const double norm = sqrt(gpumc__dot(v, v, m)), alpha = v[0] > 0 ? -norm : norm;
         d[k] = a[k * n + k];
@@ -4222,7 +4222,7 @@ static GPUMC_LOOP void gpumc__tridiagonal(double *a, size_t n, double *d, double
     if (n > 1) e[n - 2] = a[(n - 2) * n + n - 1];
     e[n - 1] = 0;
 }
-/* Rows i and i + 1 of z turned by an angle. */
+/* A Givens rotation of two rows, z and y; c and s are the cosine and sine of its angle. */
 static GPUMC_LOOP void gpumc__rotate_rows(double *GPUMC__RESTRICT z, double *GPUMC__RESTRICT y, size_t n,
                                           double c, double s)
 {
@@ -4233,8 +4233,8 @@ static GPUMC_LOOP void gpumc__rotate_rows(double *GPUMC__RESTRICT z, double *GPU
     }
 }
 
-/* Implicit QL with Wilkinson shifts on the tridiagonal d, e; rows of z, if not NULL, become eigenvectors.
-   Zero is what is small beside the whole matrix: of many zero eigenvalues none is, beside its neighbours. */
+/* Implicit QL with Wilkinson shifts on the tridiagonal d, e; rows of z, if not NULL, become eigenvectors. The
+   test for zero is relative to the whole matrix: of many zero eigenvalues none is small by its neighbours. */
 static int gpumc__tridiagonal_ql(double *d, double *e, double *z, size_t n)
 {
     double zero = 0;
@@ -4269,7 +4269,7 @@ static int gpumc__tridiagonal_ql(double *d, double *e, double *z, size_t n)
     return 1;
 }
 
-/* An eigenvector of the tridiagonal in the axes of the matrix it was made of: the last reflector first. */
+/* Takes an eigenvector of the tridiagonal matrix to the coordinates of the original: last reflector first. */
 static void gpumc__reflect_back(const double *a, size_t n, const double *tau, double *vector)
 {
     for (size_t k = n > 2 ? n - 2 : 0; k-- > 0;) {
@@ -4279,8 +4279,8 @@ static void gpumc__reflect_back(const double *a, size_t n, const double *tau, do
     }
 }
 
-/* x becomes (T - lambda)^-1 x for the tridiagonal T of d, e, by elimination with pivots; rows: 3 n. A pivot
-   of nearly zero, as lambda makes one, is taken for `zero`. */
+/* x becomes (T - lambda)^-1 x for the tridiagonal T of d, e, by elimination with partial pivoting; rows: 3 n.
+   A pivot below `zero` in size, which lambda near an eigenvalue causes, is replaced by `zero`. */
 static void gpumc__tridiagonal_solve(const double *d, const double *e, size_t n, double lambda, double zero,
                                      double *x, double *rows)
 {
@@ -4306,19 +4306,19 @@ static void gpumc__tridiagonal_solve(const double *d, const double *e, size_t n,
     }
 }
 
-/* Row `found` of the vectors becomes the eigenvector of the tridiagonal for lambda, at right angles to those
-   before it, which equal eigenvalues would not give by themselves: inverse iteration. */
+/* Row `found` of vectors becomes the eigenvector of the tridiagonal matrix for lambda, by inverse iteration,
+   made orthogonal to the rows before it, which for equal eigenvalues it would not be by itself. */
 static GPUMC_LOOP void gpumc__tridiagonal_vector(const double *d, const double *e, size_t n, double lambda,
                                                  double *vectors, size_t found, double *rows)
 {
     double *x = vectors + found * n, zero = DBL_MIN;
     for (size_t i = 0; i < n; i++) {
         zero = fmax(zero, DBL_EPSILON * (fabs(d[i]) + fabs(e[i])));
-        x[i] = 1 + (double)((i + found) * 7 % 11) / 11;                  /* at a right angle to hardly any */
+        x[i] = 1 + (double)((i + found) * 7 % 11) / 11;                  /* orthogonal to hardly any vector */
     }
     for (int round = 0; round < 3; round++) {
         gpumc__tridiagonal_solve(d, e, n, lambda, zero, x, rows);
-        for (int pass = 0; pass < 3; pass++) {              /* two for right angles, the last for the norm */
+        for (int pass = 0; pass < 3; pass++) {              /* two orthogonalise, the last only normalises */
             const double norm = sqrt(gpumc__dot(x, x, n));
             for (size_t i = 0; i < n; i++) x[i] /= norm;
             for (size_t k = 0; pass < 2 && k < found; k++)
@@ -4327,7 +4327,7 @@ static GPUMC_LOOP void gpumc__tridiagonal_vector(const double *d, const double *
     }
 }
 
-/* Eigenvalues of symmetric a into d, eigenvectors into the rows of z; a and work (3 n) are used up. */
+/* Eigenvalues of symmetric a into d, eigenvectors into the rows of z; a and work (3 n) are overwritten. */
 static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, double *work)
 {
     double *e = work, *tau = e + n, *w = tau + n;
@@ -4340,9 +4340,9 @@ static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, do
 }
 
 /* ========================================================================================== >>rng
-   Philox4x32-10 and the samplers that need more than a quantile function. A generator is a value: copy it to
-   repeat a stream, start another by gpumc_rng_at. One stream holds 2^32 blocks (1.7e10 normals in bulk) and
-   then repeats. Samplers use leaf functions, not libm, so that a seed means the same draws on every system.
+   Philox4x32-10, and random variates that need more than a quantile function. A generator is a value: copy it
+   to repeat a stream, start another by gpumc_rng_at. One stream holds 2^32 blocks (1.7e10 normals in bulk)
+   and then repeats. These use leaf functions, not libm, so that a seed gives the same draws on every system.
    Read first: Salmon, Moraes, Dror & Shaw (2011), "Parallel random numbers: as easy as 1, 2, 3". */
 GPUMC_FN void gpumc__philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_t *d,
                                   uint32_t key_0, uint32_t key_1)
@@ -4355,11 +4355,11 @@ GPUMC_FN void gpumc__philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_
     *c = high_a ^ *d ^ key_1;
     *d = low_a;
 }
-/* The key moves on by the golden ratio and by sqrt(3) - 1 a round, as fractions of 2^32. */
+/* What each round adds to the key: 2^32 times the golden ratio less 1, and 2^32 (sqrt(3) - 1). */
 #define GPUMC__PHILOX_ROUNDS 10
 #define GPUMC__PHILOX_STEP_0 0x9E3779B9u
 #define GPUMC__PHILOX_STEP_1 0xBB67AE85u
-/* -2 log u lies between 2e-16 and 74, so that x / sqrt(x) is its root without any special case. */
+/* -2 log u lies between 2e-16 and 74, so that x (1 / sqrt x) gives its root without special cases. */
 GPUMC_FN void gpumc__box_muller(double u, double v, double *z_0, double *z_1)
 {
     const double square = -2 * gpumc__log_normal(u), radius = square * gpumc__rsqrt_normal(square);
@@ -4404,7 +4404,7 @@ GPUMC_API GPUMC_TEAM double gpumc_rng_normal(gpumc_rng *rng)
 GPUMC_API double gpumc_rng_exponential(gpumc_rng *rng) { return -gpumc_log(gpumc_rng_uniform(rng)); }
 GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n)
 {
-    const uint64_t excess = n ? (UINT64_MAX % n + 1) % n : 0;      /* 2^64 mod n values too many */
+    const uint64_t excess = n ? (UINT64_MAX % n + 1) % n : 0;      /* 2^64 mod n: the top values, rejected */
     uint64_t bits;
     if (n == 0) return 0;
     do {
@@ -4414,7 +4414,7 @@ GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n)
     return bits % n;
 }
 
-/* Two normals from 64 bits: 40 for the radius, which so reaches 7.5, and 24 for the angle. */
+/* Two normals from 64 bits: 40 for the radius, which thus reaches 7.5, and 24 for the angle. */
 GPUMC_FN void gpumc__normal_pair(uint32_t low, uint32_t high, double *z_0, double *z_1)
 {
     const uint64_t k = (uint64_t)high << 32 | low, one = 0x3ff0000000000000ULL;
@@ -4423,10 +4423,10 @@ GPUMC_FN void gpumc__normal_pair(uint32_t low, uint32_t high, double *z_0, doubl
     gpumc__box_muller(u, v, z_0, z_1);
 }
 
-/* A strip of 16 blocks from the generator's counter on becomes 64 normals: block i the pair z[2i], z[2i + 1]
-   by its first words, and z[32 + 2i], z[33 + 2i] by the others. Eight blocks and one half give 16. Lanes are
-   the inner loops, one round at a time: gcc makes half as fast code of ten rounds a lane. Sixteen hide each
-   other's latencies. */
+/* Turns a strip of 16 blocks, from the generator's counter on, into 64 normals: the first two words of block
+   i give z[2i] and z[2i + 1], the other two z[32 + 2i] and z[33 + 2i]. A strip of 8 uses the first two words
+   only: 16 normals. The inner loops run over lanes, a round at a time: gcc's code for ten rounds a lane is
+   half as fast. Sixteen lanes hide each other's latencies. */
 #define GPUMC__RNG_LANES 16
 GPUMC_FN void gpumc__normal_blocks(const gpumc_rng *rng, double *GPUMC__RESTRICT z, uint32_t lanes)
 {
@@ -4452,7 +4452,7 @@ GPUMC__COPIES(, void, gpumc__normals_64, (const gpumc_rng *rng, double *GPUMC__R
 GPUMC__COPIES(, void, gpumc__normals_16, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
 { gpumc__normal_blocks(rng, z, 8); }
 
-/* Starts at a fresh block, so that z[i] depends on the counter and i alone. */
+/* Begins with a fresh block, so that z[i] depends on the counter and i alone. */
 GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
 {
     double last[64];
@@ -4470,8 +4470,8 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
 }
 
 /* ---- gamma and beta --------------------------------------------------------------------------
-   Marsaglia & Tsang (2000) for shape >= 1. A smaller one draws from shape + 1 and multiplies by U^(1/shape):
-   that power, returned as its logarithm, is what underflows when the shape is tiny. */
+   Marsaglia & Tsang (2000) for shape >= 1. For a smaller one, a draw of shape + 1 is multiplied by
+   U^(1/shape), which underflows when the shape is tiny and is therefore returned as its logarithm. */
 static double gpumc__gamma_boosted(gpumc_rng *rng, double shape, double *log_power)
 {
     const double d = (shape < 1 ? shape + 1 : shape) - 1 / 3.0, c = 1 / (3 * gpumc_sqrt(d));
@@ -4498,7 +4498,7 @@ GPUMC_API double gpumc_rng_gamma(gpumc_rng *rng, double shape)
     x *= gpumc_exp(log_power);
     return x < DBL_MIN ? DBL_MIN : x;
 }
-/* A ratio of gammas on the log scale, which for small a and b still tells draws near 0 from draws near 1. */
+/* A ratio of gammas on the log scale, where for small a and b draws near 0 and near 1 stay distinct. */
 GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b)
 {
     const double most = 1 - 0.5 * DBL_EPSILON;
@@ -4510,7 +4510,7 @@ GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b)
 
 /* ---- counts ----------------------------------------------------------------------------------
    Transformed rejection with squeeze for means of 10 and more (Hoermann 1993: PTRS for the Poisson, BTRS for
-   the binomial law); below that waiting times, which need one uniform number an event. */
+   the binomial); waiting times for smaller means, which take one uniform number an event. */
 static GPUMC__NOINLINE double gpumc__poisson_log_mass(double k, double mean)
 { return gpumc_poisson_lpmf(k, mean, NULL); }
 static GPUMC__NOINLINE double gpumc__binomial_log_mass(double k, double n, double p)
@@ -4573,9 +4573,9 @@ static GPUMC__UNUSED double gpumc__rng_binomial(gpumc_rng *rng, double n, double
 }
 
 /* ========================================================================================= >>dist
-   Cdfs that are no leaves, quantiles, draws and moments, in the order of api-dist; then families of vectors.
-   A draw is the quantile of a uniform number where no better way is at hand. */
-/* The last four members of a family with n parameters, NaN unless the condition holds; u: of the quantile. */
+   Cdfs that are not leaf functions, quantiles, draws and moments, in the order of api-dist; then families of
+   vectors. A draw is the quantile of a uniform number where there is no better method. */
+/* quantile, rng, mean, variance of a family of n parameters, NaN unless condition; u: quantile's argument */
 #define GPUMC__MEMBERS(family, n, names, condition, quantile_value, rng_value, mean_value, variance_value) \
     GPUMC_API double gpumc_##family##_quantile(double u, GPUMC__DOUBLES_##n names) \
     { return gpumc__is_probability(u) && (condition) ? quantile_value : GPUMC_NAN; } \
@@ -4597,7 +4597,7 @@ GPUMC_API double gpumc_std_normal_quantile(double p) { return gpumc_normal_quant
 GPUMC_API double gpumc_std_normal_rng(gpumc_rng *rng) { return gpumc_rng_normal(rng); }
 GPUMC_API double gpumc_std_normal_mean(void) { return 0; }
 GPUMC_API double gpumc_std_normal_variance(void) { return 1; }
-/* With the angle that is small in the tail. */
+/* tail: by the angle that is small in the tails, and so keeps its relative accuracy. */
 GPUMC__CDF_CALL(REAL_2, cauchy, y, mu, sigma)
 {
     const double z = (y - mu) / sigma, x = side * z, tail = atan2(1, fabs(x)) / GPUMC_PI;
@@ -4606,7 +4606,7 @@ GPUMC__CDF_CALL(REAL_2, cauchy, y, mu, sigma)
     return gpumc__valid(sigma > 0, x < 0 ? log(tail) : log1p(-tail));
 }
 
-/* tan(pi (p - 1/2)), the standard Cauchy quantile: a cotangent of the distance to the nearer end. */
+/* tan(pi (p - 1/2)), the standard Cauchy quantile: -+ cot(pi m), m the distance of p to the nearer end. */
 static double gpumc__cauchy_standard(double p)
 {
     double sine, cosine;
@@ -4626,8 +4626,8 @@ GPUMC__MEMBERS(gumbel, 2, (mu, beta), gpumc__is_scaled(mu, beta), mu - beta * gp
                mu + 0.57721566490153286061 * beta,                                     /* Euler's constant */
                GPUMC_PI * GPUMC_PI / 6 * beta * beta)
 
-/* M(x) - M(x + h) of the Mills ratio M, h >= 0: where that cancels as the integral of M(t) (1 / M(t) - t) by
-   Gauss's rule of five points. */
+/* M(x) - M(x + h), M the Mills ratio, h >= 0: where the difference would cancel, as the integral of
+   -M'(t) = M(t) (1 / M(t) - t), by five-point Gauss-Legendre quadrature. */
 static double gpumc__mills_gap(double x, double h)
 {
     static const double at[] = { 0, 0.53846931010568309, 0.90617984593866399 };
@@ -4641,8 +4641,8 @@ static double gpumc__mills_gap(double x, double h)
     }
     return h * sum;
 }
-/* The y between low and high where a log cdf of its own side, less than 1/2, is that of p; by Newton's steps
-   as long as they stay between what is known to be below and above. guess: any y of the support's inside. */
+/* The quantile of p on (low, infinity), from the log of the tail that is below 1/2: by Newton steps that stay
+   in the bracket, else by bisection or, towards an infinite end, doubling steps. guess: any y inside. */
 typedef double gpumc__cdf_at(double side, double y, const double *t, double *dy);
 static double gpumc__quantile_by(gpumc__cdf_at *cdf, double p, const double *t, double low, double guess,
                                  double step)
@@ -4666,7 +4666,7 @@ static double gpumc__quantile_by(gpumc__cdf_at *cdf, double p, const double *t, 
     return y;
 }
 
-/* z, h and w as above, phi at z:
+/* z, h, w and M as in gpumc_exp_mod_normal_lpdf, phi = phi(z):
    P(Y <= y) = phi (M(-z) - M(-w)), P(Y > y) = Phi(-z) + exp(h (h / 2 - z)) Phi(w). */
 GPUMC__CDF_CALL(REAL_3, exp_mod_normal, y, mu, sigma, rate)
 {
@@ -4678,11 +4678,11 @@ GPUMC__CDF_CALL(REAL_3, exp_mod_normal, y, mu, sigma, rate)
     const double upper = above < -GPUMC_LOG_2 ? above : gpumc_log1p(-gpumc__exp(lower));
     const double value = side < 0 ? upper : above < -GPUMC_LOG_2 ? gpumc_log1p(-gpumc__exp(above)) : lower;
     if (z - z == 0 && value > -GPUMC_INF) {
-        const double e = side * (w < 0 ? 1 / (side > 0 ? gap : gpumc_mills(z) + mills)       /* phi by P */
+        const double e = side * (w < 0 ? 1 / (side > 0 ? gap : gpumc_mills(z) + mills)       /* phi / P */
                                        : gpumc__exp(bell - value));
         const double t = w < 0 ? mills * e : side * gpumc__exp(tail - value);
         const double excess = w < 0 ? gpumc_mills_excess(-w) : 0;
-        const double by_h = w < 0 ? e * mills * excess : w * t + e;         /* and phi(z) - h E, E the tail */
+        const double by_h = w < 0 ? e * mills * excess : w * t + e;        /* next: (phi - h exp(tail)) / P */
         gpumc__add_3(dy, rate * t, dmu, -rate * t, drate, sigma * by_h);
         gpumc__add(dsigma, rate * (w < 0 ? e * mills * (excess - z) : e - h * t));
     }
@@ -4708,7 +4708,7 @@ GPUMC__MEMBERS(lognormal, 2, (mu, sigma), gpumc__is_scaled(mu, sigma),
                gpumc__exp(gpumc_normal_quantile(u, mu, sigma)), gpumc__exp(gpumc_normal_rng(rng, mu, sigma)),
                gpumc__exp(mu + 0.5 * sigma * sigma), gpumc__lognormal_variance(mu, sigma * sigma))
 
-/* By l = sqrt(shape / y) (y / mu - 1), r = sqrt(shape / y) (y / mu + 1) and phi at l:
+/* With l = sqrt(shape / y) (y / mu - 1), r = sqrt(shape / y) (y / mu + 1), phi = phi(l), M the Mills ratio:
    P(Y <= y) = phi (M(-l) + M(r)), P(Y > y) = phi (M(l) - M(r)). */
 GPUMC__CDF_CALL(REAL_2, inv_gaussian, y, mu, shape)
 {
@@ -4734,8 +4734,8 @@ static double gpumc__inv_gaussian_root(double p, double mu, double shape)
     const double t[] = { mu, shape };
     return gpumc__quantile_by(gpumc__inv_gaussian_at, p, t, 0, mu / (1 + mu / shape), mu);
 }
-/* When Brownian motion with drift z >= 0 reaches 1: Michael, Schucany & Haas (1976) by the smaller root,
-   which is right at z = 0, too. */
+/* The time at which Brownian motion with drift z >= 0 first reaches 1: Michael, Schucany & Haas (1976) from
+   the smaller root, which holds at z = 0, too. */
 static double gpumc__passage_time(gpumc_rng *rng, double z)
 {
     const double n = gpumc_rng_normal(rng), square = n * n;
@@ -4762,7 +4762,7 @@ GPUMC__MEMBERS(weibull, 2, (shape, scale), gpumc__are_positive(shape, scale),
                gpumc__weibull_from(gpumc_rng_exponential(rng), shape, scale),
                scale * gpumc__exp(gpumc__lgamma(1 + 1 / shape)), scale * scale * gpumc__weibull_spread(shape))
 
-/* Of scale 1, E Y^k = b / sin(b) with b = k pi / shape < pi; the variance near b = 0 by its series. */
+/* For scale 1, E Y^k = b / sin(b) with b = k pi / shape < pi; the variance near b = 0 by its series. */
 static double gpumc__loglogistic_mean(double shape)
 {
     double sine, cosine;
@@ -4780,7 +4780,7 @@ GPUMC__MEMBERS(loglogistic, 2, (scale, shape), gpumc__are_positive(scale, shape)
                gpumc_loglogistic_quantile(gpumc_rng_uniform(rng), scale, shape),
                scale * gpumc__loglogistic_mean(shape), scale * scale * gpumc__loglogistic_spread(shape))
 
-/* z with erf(z / sqrt 2) = p < 1/2: the middle of inv_Phi from q = p / 2 itself, with relative accuracy. */
+/* The z with erf(z / sqrt 2) = p < 1/2: middle branch of gpumc_inv_Phi, relatively accurate in q = p / 2. */
 static double gpumc__half_normal_low(double p)
 {
     const double q = 0.5 * p, v = 0.180625 - q * q;
@@ -4823,8 +4823,8 @@ static double gpumc__geometric_at(double u, double p)
 GPUMC__MEMBERS(geometric, 1, (p), p > 0 && p <= 1, gpumc__geometric_at(u, p),
                gpumc_floor(gpumc_rng_exponential(rng) / -gpumc__log1p(-p)), (1 - p) / p, (1 - p) / p / p)
 
-/* Student's t: P(|Z| > |z|) is the lower tail of beta(nu/2, 1/2) at x = nu / (nu + z^2); its derivative by
-   nu at fixed z is half the one by a at fixed a (1 - x) / x = z^2 / 2. */
+/* Student's t: P(|Z| > |z|) is the lower tail of beta(nu/2, 1/2) at x = nu / (nu + z^2); its derivative in nu
+   at fixed z is half that in a at fixed a (1 - x) / x = z^2 / 2. */
 static gpumc__tail gpumc__t_outside(double z, double nu)
 {
     const double root = sqrt(nu), size = fabs(z), r = size < root ? size / root : root / size;
@@ -4837,7 +4837,7 @@ static gpumc__tail gpumc__t_outside(double z, double nu)
 static GPUMC__NOINLINE double gpumc__t_log_density(double z, double nu)
 { return gpumc_student_t_lpdf(z, nu, 0, 1, NULL, NULL, NULL, NULL); }
 
-/* The density over the tail is taken on the log scale. */
+/* The ratio of density to tail is taken on the log scale. */
 GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
 {
     const double z = (y - mu) / sigma, x = side * z, log_density = gpumc__t_log_density(x, nu);
@@ -4939,7 +4939,7 @@ GPUMC__MEMBERS(beta_proportion, 2, (mu, kappa), gpumc__is_proportion(mu, kappa),
                gpumc_beta_quantile(u, mu * kappa, (1 - mu) * kappa),
                gpumc_beta_rng(rng, mu * kappa, (1 - mu) * kappa), mu, mu * (1 - mu) / (kappa + 1))
 
-/* A law of counts by its tails, log P(Y <= k) or log P(Y > k) for whole k from 0 to below most. */
+/* A distribution of counts, by its tails log P(Y <= k) and log P(Y > k), for whole k with 0 <= k < most. */
 typedef struct gpumc__count {
     gpumc__tail (*tail)(const struct gpumc__count *law, double k, double side);
     double size, falls;
@@ -4965,7 +4965,7 @@ static gpumc__tail gpumc__count_tail(gpumc__count law, double y, double side)
     if (k >= law.most || k == GPUMC_INF) return gpumc__certain_tail(side, gpumc__below(-side));
     return law.tail(&law, k, side);
 }
-/* Whether P(Y <= k) >= p, up to the rounding of both, so that p = P(Y <= k) as computed finds k itself. */
+/* Whether P(Y <= k) >= p, up to the rounding of both, so that the quantile of a computed P(Y <= k) is k. */
 static int gpumc__count_reaches(gpumc__count law, double k, double p)
 {
     const double slack = 64 * DBL_EPSILON;
@@ -4973,7 +4973,7 @@ static int gpumc__count_reaches(gpumc__count law, double k, double p)
     return gpumc__count_tail(law, k, GPUMC__UPPER).value <= gpumc__log1p(-p) + slack + DBL_EPSILON / (1 - p);
 }
 
-/* From the normal approximation by doubling steps, as long as they are shorter than half of what is left. */
+/* Starts at the normal approximation; brackets by doubling steps, limited to half of the bracket. */
 static double gpumc__count_quantile(gpumc__count law, double p)
 {
     const double spread = law.variance <= DBL_MAX ? sqrt(law.variance) : 0;
@@ -5030,8 +5030,8 @@ GPUMC__MEMBERS(binomial_logit, 2, (n, eta), gpumc__is_trials(n) && eta == eta,
                gpumc__rng_binomial(rng, n, gpumc__inv_logit(eta)), n * gpumc__inv_logit(eta),
                n * gpumc__inv_logit(eta) * gpumc__inv_logit(-eta))
 
-/* Of the beta-binomial law with n = size, a = x, b = y masses and their derivatives are added up by their
-   ratios, from k away from the mean, unless most of the mass is there. */
+/* The beta-binomial with n = size, a = x, b = y: adds up masses and their derivatives, each from the last by
+   its ratio, going from k away from the mean, or the other way if more than half of the mass lies there. */
 static gpumc__tail gpumc__beta_binomial_tail(const gpumc__count *law, double k, double side)
 {
     const double n = law->size, a = law->x, b = law->y;
@@ -5101,8 +5101,8 @@ GPUMC__MEMBERS(poisson_log, 1, (eta), eta == eta,
                gpumc__count_quantile(gpumc__poisson_count(gpumc__exp(eta), eta), u),
                gpumc__rng_poisson(rng, gpumc__exp(eta)), gpumc__exp(eta), gpumc__exp(eta))
 
-/* Negative binomial: beta(phi, k + 1) at x = phi / (phi + mu); the derivative of its tail by phi is that by a
-   at fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
+/* Negative binomial: beta(phi, k + 1) at x = phi / (phi + mu); its tail's derivative in phi is that in a at
+   fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
 static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double phi)
 {
     const double logit = gpumc__log(phi) - log_mu;
@@ -5134,8 +5134,8 @@ GPUMC__MEMBERS(neg_binomial_2_log, 2, (eta, phi), eta == eta && phi > 0,
                gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)), gpumc__exp(eta),
                gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi).variance)
 
-/* Of paths that reach 1 at time x, the share that has not been at -1 before, whatever their drift: a ratio of
-   densities, by the series for early and for late times. */
+/* The probability that a Brownian path that first reaches 1 at time x has not been at -1 before, whatever its
+   drift: a ratio of densities, by the series for small and for large times. */
 static double gpumc__straight_share(double x)
 {
     const double e = gpumc__exp(-4 / x), q = gpumc__exp(-GPUMC_PI * GPUMC_PI * x), e_3 = e * e * e;
@@ -5151,7 +5151,7 @@ static double gpumc__exit_time(gpumc_rng *rng, double z)
     while (gpumc_rng_uniform(rng) > gpumc__straight_share(x));
     return x;
 }
-/* From the middle of intervals that touch the nearer end, until an end is reached. */
+/* Simulates exits from intervals about the present point that touch the nearer end, until at an end. */
 GPUMC_API double gpumc_wiener_rng(gpumc_rng *rng, double alpha, double tau, double beta, double delta,
                                   double *choice)
 {
@@ -5169,7 +5169,7 @@ GPUMC_API double gpumc_wiener_rng(gpumc_rng *rng, double alpha, double tau, doub
     return y;
 }
 
-/* Best & Fisher (1979): wrapped Cauchy angles, taken with probability c exp(1 - c). */
+/* Best & Fisher (1979): wrapped Cauchy angles, accepted with probability c exp(1 - c). */
 GPUMC_API double gpumc_von_mises_rng(gpumc_rng *rng, double mu, double kappa)
 {
     const double root = gpumc__sqrt(1 + 4 * kappa * kappa), wide = gpumc__sqrt(2 + 2 * root);
@@ -5185,8 +5185,8 @@ GPUMC_API double gpumc_von_mises_rng(gpumc_rng *rng, double mu, double kappa)
 }
 
 /* ---- families of vectors ------------------------------------------------------- >>dist-vectors
-   Triangular systems are solved so that matrices are read along their rows: forwards by dot products with
-   what is known, backwards by taking each new element out of those still to come. */
+   Triangular systems are solved so that matrices are read along their rows: forward substitution by dot
+   products with known elements, back substitution by subtracting each new element from those to come. */
 static void gpumc__add_at(double *array, size_t i, double v) { if (array) array[i] += v; }
 /* Whole and in 0 .. K - 1. NaN is not. */
 static int gpumc__is_category(double y, size_t K) { return y >= 0 && y < (double)K && gpumc__is_whole(y); }
@@ -5263,7 +5263,7 @@ GPUMC_API void gpumc_ordered_logistic_mean(double eta, const double *cutpoints, 
 GPUMC_API void gpumc_ordered_logistic_variance(double eta, const double *cutpoints, size_t K,
                                                double *variance)
 { gpumc_ordered_logistic_mean(eta, cutpoints, K, variance), gpumc__indicator_variance(variance, K); }
-/* The latent logistic variable falls below its cutpoint. */
+/* The category is the number of cutpoints below a latent logistic variable. */
 GPUMC_API double gpumc_ordered_logistic_rng(gpumc_rng *rng, double eta, const double *cutpoints, size_t K)
 {
     const double latent = gpumc_logistic_rng(rng, eta, 1);
@@ -5311,7 +5311,7 @@ GPUMC_API double gpumc_multi_normal_cholesky_lpdf(const double *y, const double 
     return value;
 }
 
-/* From the last element up, so that the normals below it are still there. */
+/* From the last element to the first, as element i needs the normals 0 to i. */
 GPUMC_API void gpumc_multi_normal_cholesky_rng(gpumc_rng *rng, const double *mu, const double *L, size_t n,
                                                double *y)
 {
@@ -5352,7 +5352,7 @@ GPUMC_API double gpumc_multi_normal_lpdf(const double *y, const double *mu, cons
     return value;
 }
 
-/* The factor lies in work, then multi_normal_cholesky draws; a diagonal of NaN stands for a failed factor. */
+/* Factorises S in work, from which multi_normal_cholesky draws; if that fails, a NaN diagonal makes y NaN. */
 GPUMC_API void gpumc_multi_normal_rng(gpumc_rng *rng, const double *mu, const double *S, size_t n,
                                       double *y, double *work)
 {
@@ -5420,7 +5420,7 @@ GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *v
     for (size_t k = 0; k < K; k++) variance[k] = alpha[k] / total * (1 - alpha[k] / total) / (total + 1);
 }
 
-/* Counts of independent Poisson laws of mean n p_k, given their sum. */
+/* As the law of independent Poisson counts of means n p_k, given their sum. */
 GPUMC_API double gpumc_multinomial_lpmf(const double *y, const double *p, size_t K, double *dp)
 {
     const double n = gpumc__sum(y, K), all = n > 0 ? gpumc__poisson_log_mass(n, n) : 0;
@@ -5430,7 +5430,7 @@ GPUMC_API double gpumc_multinomial_lpmf(const double *y, const double *p, size_t
         value += gpumc__poisson_log_mass(y[k], n * p[k]);
         gpumc__add_at(dp, k, gpumc__times_log(y[k], 1 / p[k]));
     }
-    return all > -GPUMC_INF ? value : -GPUMC_INF;                        /* n is no count, so not all y are */
+    return all > -GPUMC_INF ? value : -GPUMC_INF;                     /* n is not a count, so not all y are */
 }
 GPUMC_API void gpumc_multinomial_rng(gpumc_rng *rng, double n, const double *p, size_t K, double *y)
 {
@@ -5474,7 +5474,7 @@ GPUMC_API double gpumc_lkj_corr_cholesky_lpdf(const double *L, size_t K, double 
     }
     return sum;
 }
-/* By the logit s of 1 - L_ii^2, which for small eta is near 1; L_ii is never 0. */
+/* Draws s = logit(1 - L_ii^2), as 1 - L_ii^2 is near 1 for small eta; L_ii is never 0. */
 GPUMC_API void gpumc_lkj_corr_cholesky_rng(gpumc_rng *rng, size_t K, double eta, double *L)
 {
     const double sound = gpumc__valid(eta > 0 && eta <= DBL_MAX, 0);
@@ -5510,14 +5510,14 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
 }
 
 /* ==================================================================================== >>transform
-   Constraints, a block each: the map x(q) with its log Jacobian (NAME_map), the way back (NAME_inverse), the
+   Constraints, a block each: the map x(q) with its log Jacobian (NAME_map), the inverse (NAME_inverse), the
    chain rule dq = J' dx + d log |J| / dq (NAME_pull). Three rules hold in every block:
-   - Values stay strictly inside: where rounding would reach a bound, the double next to it is taken, and the
-     smallest normal number beside a bound of zero. So logarithms and reciprocals of distances to a bound are
-     finite, and gpumc_unconstrain accepts what gpumc_constrain made of it, unless ordered values overflow.
+   - Values stay strictly inside: where rounding would reach a bound, the double next to it is taken, or the
+     smallest normal number next to a bound of zero. So logarithms and reciprocals of distances to a bound are
+     finite, and gpumc_unconstrain accepts what gpumc_constrain returned, unless ordered values overflow.
    - Log Jacobians come from q, where nothing saturates; 1 - logistic q and sech q are never differences.
-   - Chain rules take distances to a bound from x, as the density saw them: then its 1 / (x - lower) times our
-     x - lower is 1, even where rounding has left nothing else of the distance.
+   - Chain rules take distances to a bound from x, as the density saw it: its 1 / (x - lower) times the
+     x - lower of the chain rule is then 1, however little rounding has left of that distance.
    Read first: gpumc__elementwise_map. Free coordinates are numbered as in the Stan reference manual, chapter
    "Constraint transforms". */
 
@@ -5525,13 +5525,13 @@ static const char *const gpumc__kind_names[] = {            /* in the order of g
     "UNBOUNDED", "POSITIVE", "LOWER", "UPPER", "INTERVAL", "UNIT", "AFFINE", "ORDERED", "POSITIVE_ORDERED",
     "SUM_TO_ZERO", "SIMPLEX", "CHOLESKY_CORR" };
 
-/* Elementwise: x = base + width h(q), lower < x < upper; least and greatest are the first values inside. */
+/* x = base + width h(q), for an interval lower + width h(q); least, greatest: the first doubles inside. */
 typedef struct gpumc__range { double base, width, log_width, lower, upper, least, greatest; } gpumc__range;
 
-/* Which map a distance has: that of a typical size, bent or not; without one, the exponential. */
+/* The map from q to a distance: by normal scores, with a typical size and a bend; typical 0: exponential. */
 typedef struct gpumc__shape { double typical, bend; } gpumc__shape;
 
-/* A transform made ready, once a layout and not once a gradient. */
+/* A transform prepared for use, once a layout rather than once a gradient. */
 typedef struct gpumc__constraint {
     const struct gpumc__formula *formula;            /* NULL: the kind is unknown */
     gpumc_kind kind;
@@ -5548,7 +5548,7 @@ typedef struct gpumc__formula {      /* for one vector; map returns log |J|, inv
     void (*pull)(const gpumc__constraint *c, const double *q, const double *x, const double *dx, double *dq);
 } gpumc__formula;
 
-/* NaN stays NaN. */
+/* Clamps x to least .. greatest; NaN stays NaN. */
 GPUMC_FN double gpumc__within(double x, double least, double greatest)
 {
     x = x < least ? least : x;
@@ -5558,10 +5558,10 @@ GPUMC_FN double gpumc__within(double x, double least, double greatest)
 /* ---- positive, lower, upper; interval, unit; affine, unbounded -----------------------------------
    exponential   x = base + width e^q, width 1 or -1      log |J| = sum q      q = log |x - base|
                  dq = (x - base) dx + 1
-   scored        x = base + width s E, E = -log Phi(-v), exponential for normal v, which is q, or q bent
+   scored        x = base + width s E, E = -log Phi(-v): exponential if v is normal; v is q, or q bent
                  log |J| = sum log s + log h      dv = width s h dx + h - v, h = phi(v) / Phi(-v)
                  v = -Phi^-1(e^-u), u = |x - base| / s
-   logistic      x = lower + w p = upper - w (1 - p), p = logistic q, the sum that is nearer to its bound
+   logistic      x = lower + w p = upper - w (1 - p), p = logistic q, computed from the nearer bound
                  log |J| = sum log w + log p + log(1 - p) = sum log w - |q| - 2 log(1 + e^-|q|)
                  q = log(x - lower) - log(upper - x)
                  dq = (x - lower) (upper - x) / w dx + ((upper - x) - (x - lower)) / w
@@ -5585,7 +5585,7 @@ static GPUMC_LOOP double gpumc__sum_log1p(const double *e, size_t n)
     return sum;
 }
 
-/* Sum of log x over positive numbers, none of them subnormal: of exponents, and by products of fractions. */
+/* Sum of log x over positive normal numbers: the exponents are added, the mantissas multiplied. */
 static GPUMC_LOOP double gpumc__sum_log(const double *x, size_t n)
 {
     double sum = 0, f;
@@ -5608,16 +5608,16 @@ static GPUMC_LOOP double gpumc__sum_log(const double *x, size_t n)
     return sum;
 }
 
-/* Normal scores: x = |s| y, y = E or for negative s E / sqrt(1 + E), where E = -log Phi(-v). Where v is a
-   standard normal, x is exponential by the first, and by the second nearly what a bound leaves of a normal,
-   half of it at |s| = twice the mean. h = dE / dv; log h by E where that cancels nothing. */
+/* Normal scores: x = |s| y, y = E or for negative s E / sqrt(1 + E), where E = -log Phi(-v). If v is standard
+   normal, x is exponential by the first form, and by the second nearly what a bound leaves of a normal, half
+   of it at |s| = twice the mean. h = dE / dv; log h is computed from E where nothing cancels. */
 static GPUMC__NOINLINE double gpumc__score_E(double v) { return -gpumc_log_Phi(-v); }
 GPUMC__INLINE double gpumc__scored(double s, double E) { return s < 0 ? E / sqrt(1 + E) : E; }
 GPUMC__INLINE double gpumc__unscored(double s, double y)
 { return s < 0 ? y * (0.5 * y + sqrt(0.25 * y * y + 1)) : y; }
 static GPUMC__NOINLINE double gpumc__score_log_h(double v, double E)
 { return v > 1 ? gpumc__log(gpumc__log_Phi_slope(-v)) : E - 0.5 * v * v - GPUMC_LOG_SQRT_2PI; }
-/* The score of E; where e^-E is no number any more, by Newton steps. */
+/* The score v of E; where e^-E underflows, by Newton steps. */
 static GPUMC__NOINLINE double gpumc__score_of(double E)
 {
     double v = sqrt(2 * E);
@@ -5630,8 +5630,8 @@ static GPUMC__NOINLINE double gpumc__score_of(double E)
     return v;
 }
 
-/* A bend w < 1 is for densities that have their bulk away from the bound, scores spread by w, and yet reach
-   it: there scores spread by 1, as no normal has both. v, dv / dq, and d log |dv / dq| / dq. */
+/* A bend w < 1 is for densities whose bulk lies away from the bound, where scores have standard deviation w,
+   but which reach the bound, where it is 1: no normal has both. v, dv / dq, and d log |dv / dq| / dq. */
 typedef struct gpumc__bent { double v, slope, tilt; } gpumc__bent;
 static gpumc__bent gpumc__bend(double w, double q)
 {
@@ -5643,7 +5643,7 @@ static gpumc__bent gpumc__bend(double w, double q)
     at.tilt = (w - 1) * left * (1 - left) / at.slope;
     return at;
 }
-/* By Newton steps from the left of where it is: the slope falls. */
+/* By Newton steps from the left of the root, which they never step over: the slope falls with q. */
 static double gpumc__unbend(double w, double v)
 {
     double q = w > 0 ? fmax(v / w, v - 3 * (1 - w)) : v, step = w > 0;
@@ -5654,7 +5654,7 @@ static double gpumc__unbend(double w, double v)
     return q;
 }
 
-/* At a bent score, where E is known: y, dy / dq = h slope, and the derivative of its logarithm. */
+/* At a bent score, given E: y, dy / dq = h slope, and tilt = d log(dy / dq) / dq. */
 typedef struct gpumc__scoring { double y, h, log_h, slope, tilt; } gpumc__scoring;
 GPUMC__INLINE gpumc__scoring gpumc__score_at(double s, gpumc__bent b, double E)
 {
@@ -5665,7 +5665,7 @@ GPUMC__INLINE gpumc__scoring gpumc__score_at(double s, gpumc__bent b, double E)
                                 (h + h * by_E - b.v) * b.slope + b.tilt };
     return at;
 }
-/* A distance x from q, and log dx / dq; q from x; the chain rule of a derivative by x. */
+/* A distance x and log dx / dq from q; q from x; the chain rule for a derivative with respect to x. */
 static double gpumc__shape_map(gpumc__shape f, double q, double *x)
 {
     const gpumc__bent b = gpumc__bend(f.bend, q);
@@ -5684,7 +5684,7 @@ static double gpumc__shape_pull(gpumc__shape f, double q, double x, double dx)
 GPUMC__INLINE gpumc__shape gpumc__shape_of(const gpumc__constraint *c, size_t i)
 { return c->shapes ? c->shapes[i] : c->shape; }
 
-/* x also holds what is summed on the way. */
+/* x also serves as scratch for the sums. */
 static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, const double *q, double *x)
 {
     const gpumc__range r = c->range;
@@ -5711,7 +5711,7 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
             x[i] = gpumc__within(r.base + r.width * gpumc_exp(q[i]), r.least, r.greatest);
         log_jacobian = n == 1 ? q[0] : gpumc__sum(q, n);
     }
-    for (size_t i = 0; i < n; i++) {                   /* what is scored: y are distances or odds */
+    for (size_t i = 0; i < n; i++) {                   /* scored values: y is a distance or odds */
         const gpumc__shape f = gpumc__shape_of(c, i);
         if (f.typical == 0) continue;
         const double log_slope = gpumc__shape_map(f, q[i], &y);
@@ -5758,7 +5758,7 @@ static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const
         break;
     default: for (size_t i = 0; i < n; i++) dq[i] = (x[i] - r.base) * dx[i] + 1;
     }
-    for (size_t i = 0; i < n; i++) {                   /* what is scored, by y as above */
+    for (size_t i = 0; i < n; i++) {                   /* scored values, y as in the map */
         const gpumc__shape f = gpumc__shape_of(c, i);
         if (f.typical == 0) continue;
         const double y = logistic ? (x[i] - r.lower) / (r.upper - x[i]) : r.width * (x[i] - r.base);
@@ -5770,8 +5770,8 @@ static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const
 /* ---- ordered, positive ordered ------------------------------------------------------------------
    x[k] = x[k-1] + e^q[k], from x[0] = q[0], or x[0] = e^q[0] (as if x[-1] were 0) where positive
    log |J| = sum of the q that are exponents      q[k] = log(x[k] - x[k-1])
-   dq[k] = (x[k] - x[k-1]) sum_{m >= k} dx[m] + 1, without gap and 1 for the first unless positive
-   Gaps may have another shape than e^q, as elements with one bound.                                    */
+   dq[k] = (x[k] - x[k-1]) sum_{m >= k} dx[m] + 1, but dq[0] is the sum alone unless positive
+   Gaps may have another shape than e^q, like values with one bound.                                    */
 static GPUMC_LOOP double gpumc__ordered_map(const gpumc__constraint *c, const double *q, double *x)
 {
     const size_t first = c->kind == GPUMC_ORDERED, n = c->n;
@@ -5817,7 +5817,7 @@ static void gpumc__ordered_pull(const gpumc__constraint *c, const double *q, con
    ones, k from 1                log |J| = 0      q = V' x      dq = V' dx
    A suffix sum gives V q, a prefix sum V' x, in O(n).
    Simplex: x = softmax z, z = V q, lse = log sum exp z
-   log |J| = sum log x + 1/2 log n = -n lse + 1/2 log n, by the first n - 1 of x: the eigenvalues of
+   log |J| = sum log x + 1/2 log n = -n lse + 1/2 log n, J of the first n - 1 of x: the eigenvalues of
    diag x - x x' on the plane of V multiply to n prod x, and V without its last row has determinant n^-1/2
    q = V' log x      dq = V' g, g = x (dx - x'dx) - n x                                                 */
 static double gpumc__helmert(size_t k) { return 1 / sqrt((double)k * ((double)k + 1)); }
@@ -5871,13 +5871,13 @@ static void gpumc__zero_sum_pull(const gpumc__constraint *c, const double *q GPU
 
 /* ---- Cholesky factor of a correlation matrix ----------------------------------------------------
    Row i: x[i][j] = w[j] tanh q[i][j] for j < i, w[0] = 1, w[j+1] = w[j] sech q[i][j], x[i][i] = w[i]; a row
-   has norm 1, as w[j]^2 is what its first j values leave over.
-   log |J| = sum_{i > j} (i - j + 1) log sech q[i][j]: two for tanh, one for each later w of the row
+   has norm 1, as w[j]^2 is 1 less the squares of its first j values.
+   log |J| = sum_{i > j} (i - j + 1) log sech q[i][j]: two for tanh, one for w[j+1] to w[i-1] each
    q[i][j] = asinh(x[i][j] / w[j+1]), w[j] = hypot(w[j+1], x[i][j]) backward from w[i] = x[i][i]
    dq[i][j] = w[j+1] sech(q) dx[i][j] - tanh(q) (i - j + 1 + sum_{m > j} x[i][m] dx[i][m]), m up to i, because
    q[i][j] scales all later values of its row by d log sech = -tanh.
    With d = expm1(-2 |q|): tanh |q| = -d / (2 + d), sech q = 2 e^-|q| / (2 + d), log sech q = -|q| - log(1 +
-   d / 2). The free coordinates of all rows lie in a row, so pieces of them run on over the ends of rows. */
+   d / 2). The free coordinates of all rows are contiguous, so pieces of 64 run across the ends of rows. */
 typedef struct gpumc__piece { double tanh_q[64], sech_q[64], log_sech_q[64]; } gpumc__piece;
 
 static GPUMC_LOOP void gpumc__tanh_sech(size_t n, const double *q, gpumc__piece *p)
@@ -5922,7 +5922,7 @@ static void gpumc__correlation_inverse(const gpumc__constraint *c, const double 
     }
 }
 
-/* The sums over the rest of a row, backward, into dq; then forward with the running w. */
+/* First, backward, the sums over the rest of a row, into dq; then forward with the running w. */
 static void gpumc__correlation_pull(const gpumc__constraint *c, const double *q, const double *x,
                                     const double *dx, double *dq)
 {
@@ -5955,7 +5955,7 @@ static const gpumc__formula gpumc__formulas[] = {    /* all elementwise kinds, t
 static double gpumc__beside(double bound, double inner)
 { return bound < 0 || bound > 0 ? nextafter(bound, inner) : inner > 0 ? DBL_MIN : -DBL_MIN; }
 
-/* Whether values are made of distances, to one bound or to each other; whether free coordinate i is one. */
+/* Whether values come from distances (to a bound, to each other) or odds; whether coordinate i gives one. */
 static int gpumc__has_shapes(gpumc_kind kind)
 {
     return kind == GPUMC_POSITIVE || kind == GPUMC_LOWER || kind == GPUMC_UPPER || kind == GPUMC_INTERVAL
@@ -5996,7 +5996,7 @@ static gpumc__constraint gpumc__constraint_of(const gpumc_transform *t)
     return c;
 }
 
-/* The constraint of vector v, or a copy that has its shapes. */
+/* The constraint of vector v: c, or a copy in own that points to the shapes of v. */
 static const gpumc__constraint *gpumc__vector(const gpumc__constraint *c, size_t v, gpumc__constraint *own)
 {
     if (v == 0 || !c->shapes) return c;
@@ -6022,7 +6022,7 @@ static void gpumc__pull(const gpumc__constraint *c, const double *q, const doubl
         c->formula->pull(gpumc__vector(c, v, &own), q, x, dx, dq);
 }
 
-/* Why value i of a vector cannot be taken back; NULL when it can, bounds apart. */
+/* Why value i of a vector has no free coordinates, bounds apart; NULL when it has. */
 static const char *gpumc__misfit(const gpumc__constraint *c, size_t i, const double *x)
 {
     const size_t row = i / c->size, column = i % c->size;
@@ -6036,7 +6036,7 @@ static const char *gpumc__misfit(const gpumc__constraint *c, size_t i, const dou
     return x[i] > 0 ? NULL : "is on the diagonal and not positive; give a Cholesky factor";
 }
 
-/* Sums of vectors, norms of rows. at: index of x[0] within the block, for the text. */
+/* Checks sums of vectors and norms of rows. at: index of x[0] within the block, for the message. */
 static gpumc_status gpumc__check_sums(const gpumc__constraint *c, size_t at, const double *x,
                                       gpumc_error *error)
 {
