@@ -3342,9 +3342,9 @@ static double gpumc__seconds(void)
 #endif
 }
 
-/* gpumc__allowed: how many processors this process may use, on clusters fewer than exist; 0: unknown. (The
-   system refuses sets too small for all its processors.) gpumc__leave_processor: a woken thread is often put
-   on its waker's processor and waits milliseconds there, usual in virtual machines; this moves it off. */
+/* gpumc__allowed: how many processors this process may use, on clusters fewer than exist; 0: unknown. None is
+   missing: the system refuses sets too small for all. gpumc__leave_processor: a woken thread may be put on its
+   waker's processor and stay for milliseconds though another is idle, usual in virtual machines: it moves. */
 #if defined(__linux__) && !defined(GPUMC_NO_THREADS)
 #if defined(CPU_SETSIZE)
 typedef cpu_set_t gpumc__cpu_set;
@@ -3503,7 +3503,7 @@ static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *use
 static void gpumc__thread_join(gpumc__thread t) { pthread_join(t, NULL); }
 #endif
 
-/* Flags shared by threads. take returns 1 to the one thread that acquires it; give publishes its writes. */
+/* Shared flags. take returns 1 to the one thread that acquires a flag; give publishes that thread's writes. */
 #if defined(__GNUC__) || defined(__clang__)
 static int gpumc__load_flag(const volatile int *f) { return __atomic_load_n(f, __ATOMIC_RELAXED); }
 static void gpumc__store_flag(volatile int *f, int value) { __atomic_store_n(f, value, __ATOMIC_RELAXED); }
@@ -3591,7 +3591,7 @@ static GPUMC__UNUSED size_t gpumc__room(size_t bytes)
     return gpumc__size_add(gpumc__round_up(bytes, page), page);
 }
 
-/* The aligned start of bytes within memory of that size; from there on large pages are asked for. */
+/* Where in memory of gpumc__room(bytes) they start; asks for large pages there if it holds whole ones. */
 static GPUMC__UNUSED char *gpumc__settle(void *room, size_t bytes)
 {
     const size_t page = GPUMC__LARGE_PAGE, all = gpumc__room(bytes);
@@ -3803,7 +3803,7 @@ static gpumc__tail gpumc__certain_tail(double side, double value)
     const double by = value != value ? value : 0;
     GPUMC__RETURN(gpumc__tail, side, value, by, by, by, by, by);
 }
-/* The tail on the wanted side: this one, or 1 less it. */
+/* The tail on the wanted side: this one, or 1 minus it. */
 static gpumc__tail gpumc__tail_at(double side, gpumc__tail tail)
 {
     const double factor = tail.value < 0 ? -1 / expm1(-tail.value) : 0;
@@ -4233,8 +4233,8 @@ static GPUMC_LOOP void gpumc__rotate_rows(double *GPUMC__RESTRICT z, double *GPU
     }
 }
 
-/* Implicit QL with Wilkinson shifts on the tridiagonal d, e; rows of z, if not NULL, become eigenvectors. The
-   test for zero is relative to the whole matrix: of many zero eigenvalues none is small by its neighbours. */
+/* Implicit QL with Wilkinson shifts on the tridiagonal d, e; rows of z, if not NULL, become eigenvectors. e
+   is tested for zero relative to the whole matrix: beside diagonal elements near zero it never would be. */
 static int gpumc__tridiagonal_ql(double *d, double *e, double *z, size_t n)
 {
     double zero = 0;
