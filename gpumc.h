@@ -3343,8 +3343,8 @@ static double gpumc__seconds(void)
 }
 
 /* gpumc__allowed: how many processors this process may use, on clusters fewer than exist; 0: unknown. None is
-   missing: the system refuses sets too small for all. gpumc__leave_processor: a woken thread may be put on its
-   waker's processor and stay for milliseconds though another is idle, usual in virtual machines: it moves. */
+   missing: the system refuses sets too small for all. gpumc__leave_processor: a woken thread may be put on
+   its waker's processor and stay milliseconds while another is idle, usual in virtual machines: it moves. */
 #if defined(__linux__) && !defined(GPUMC_NO_THREADS)
 #if defined(CPU_SETSIZE)
 typedef cpu_set_t gpumc__cpu_set;
@@ -3503,7 +3503,7 @@ static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *use
 static void gpumc__thread_join(gpumc__thread t) { pthread_join(t, NULL); }
 #endif
 
-/* Shared flags. take returns 1 to the one thread that acquires a flag; give publishes that thread's writes. */
+/* Shared flags. take returns 1 to the one thread that acquires a flag; give publishes the thread's writes. */
 #if defined(__GNUC__) || defined(__clang__)
 static int gpumc__load_flag(const volatile int *f) { return __atomic_load_n(f, __ATOMIC_RELAXED); }
 static void gpumc__store_flag(volatile int *f, int value) { __atomic_store_n(f, value, __ATOMIC_RELAXED); }
