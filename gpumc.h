@@ -3424,7 +3424,7 @@ static void gpumc__unlock(gpumc__mutex *m) { *m = 0; }
 static void gpumc__condition_init(gpumc__condition *c) { *c = 0; }
 static void gpumc__condition_free(gpumc__condition *c) { *c = 0; }
 static void gpumc__wait(gpumc__condition *c, gpumc__mutex *m) { *c = *m; }
-static void gpumc__give_way(void) {}
+static void gpumc__yield(void) {}
 static void gpumc__wake(gpumc__condition *c) { *c = 1; }
 static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *user)
 {
@@ -3447,7 +3447,7 @@ static void gpumc__condition_init(gpumc__condition *c) { InitializeConditionVari
 static void gpumc__condition_free(gpumc__condition *c) { (void)c; }
 static void gpumc__wait(gpumc__condition *c, gpumc__mutex *m) { SleepConditionVariableCS(c, m, INFINITE); }
 static void gpumc__wake(gpumc__condition *c) { WakeAllConditionVariable(c); }
-static void gpumc__give_way(void) { SwitchToThread(); }
+static void gpumc__yield(void) { SwitchToThread(); }
 static DWORD WINAPI gpumc__thread_entry(LPVOID thread)
 {
     const gpumc__thread *t = (const gpumc__thread *)thread;
@@ -3486,7 +3486,7 @@ static void gpumc__condition_init(gpumc__condition *c) { pthread_cond_init(c, NU
 static void gpumc__condition_free(gpumc__condition *c) { pthread_cond_destroy(c); }
 static void gpumc__wait(gpumc__condition *c, gpumc__mutex *m) { pthread_cond_wait(c, m); }
 static void gpumc__wake(gpumc__condition *c) { pthread_cond_broadcast(c); }
-static void gpumc__give_way(void) { sched_yield(); }
+static void gpumc__yield(void) { sched_yield(); }
 /* Gives every thread as much stack as the first mostly has; the default is 128 kB in musl, 512 in macOS. */
 static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *user)
 {
@@ -3642,12 +3642,12 @@ struct gpumc_team {
 /* Spins while *n is in low .. high, at most so many seconds, yielding the processor each time. A sleeping
    thread takes tens of microseconds to wake; where rounds follow quickly, members are still spinning. */
 #define GPUMC__TEAM_LOOK 3e-4
-static void gpumc__team_look(const volatile int *n, int low, int high, double seconds)
+static void gpumc__team_spin(const volatile int *n, int low, int high, double seconds)
 {
     const double end = gpumc__seconds() + seconds;
     int seen = gpumc__load_flag(n);
     for (; low <= seen && seen <= high && gpumc__seconds() < end; seen = gpumc__load_flag(n))
-        gpumc__give_way();
+        gpumc__yield();
 }
 
 /* Takes parts until none is left, several at once while there are many. */
@@ -3675,7 +3675,7 @@ static void *gpumc__team_member(void *user)
     gpumc__store_flag(&t->n_here, t->n_here + 1);
     gpumc__unlock(&t->mutex);
     for (;;) {
-        gpumc__team_look(&t->round, seen, seen, GPUMC__TEAM_LOOK);
+        gpumc__team_spin(&t->round, seen, seen, GPUMC__TEAM_LOOK);
         gpumc__lock(&t->mutex);
         while (t->round == seen && !t->stop) gpumc__wait(&t->work, &t->mutex);
         const int stop = t->stop, joins = t->open, home = t->home;
@@ -3712,7 +3712,7 @@ GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *a
         m->rank = t->n_threads;
         if (!gpumc__thread_start(&m->thread, gpumc__team_member, m)) break;
     }
-    gpumc__team_look(&t->n_here, 0, t->n_threads - 2, 1e-3);      /* others may be queued on this processor */
+    gpumc__team_spin(&t->n_here, 0, t->n_threads - 2, 1e-3);      /* others may be queued on this processor */
     return t;
 }
 
@@ -3741,7 +3741,7 @@ GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int mem
     gpumc__lock(&team->mutex);
     team->open = 0;
     gpumc__unlock(&team->mutex);
-    gpumc__team_look(&team->n_busy, 1, team->n_threads, GPUMC__TEAM_LOOK);
+    gpumc__team_spin(&team->n_busy, 1, team->n_threads, GPUMC__TEAM_LOOK);
     gpumc__lock(&team->mutex);
     while (team->n_busy > 0) gpumc__wait(&team->done, &team->mutex);
     team->in_use = 0;
@@ -5136,7 +5136,7 @@ GPUMC__MEMBERS(neg_binomial_2_log, 2, (eta, phi), eta == eta && phi > 0,
 
 /* The probability that a Brownian path that first reaches 1 at time x has not been at -1 before, whatever its
    drift: a ratio of densities, by the series for small and for large times. */
-static double gpumc__straight_share(double x)
+static double gpumc__exit_ratio(double x)
 {
     const double e = gpumc__exp(-4 / x), q = gpumc__exp(-GPUMC_PI * GPUMC_PI * x), e_3 = e * e * e;
     if (x < 1) return 1 - 3 * e + 5 * e_3 - 7 * e_3 * e_3;
@@ -5148,7 +5148,7 @@ static double gpumc__exit_time(gpumc_rng *rng, double z)
 {
     double x;
     do x = gpumc__passage_time(rng, z);
-    while (gpumc_rng_uniform(rng) > gpumc__straight_share(x));
+    while (gpumc_rng_uniform(rng) > gpumc__exit_ratio(x));
     return x;
 }
 /* Simulates exits from intervals about the present point that touch the nearer end, until at an end. */
@@ -10881,7 +10881,7 @@ static gpumc__hier_point gpumc__hier_enter(const gpumc_hier *h, const double *x,
     gpumc__hier_point e = { h, x, grad, NULL, NULL, NULL };
     size_t k = 0;
     while (!gpumc__take_flag(&h->all_slots[k].taken))
-        if ((k = (k + 1) % h->n_slots) == 0) gpumc__give_way();
+        if ((k = (k + 1) % h->n_slots) == 0) gpumc__yield();
     e.slot = &h->all_slots[k];
     e.room = e.slot->work + h->n_values;
     e.rows_work = e.room + h->n_room;
@@ -11139,7 +11139,7 @@ static int gpumc__hier_share(int calls, int threads, void *data)
     for (size_t s = 0; s < h->data->n_rows; s++) many |= gpumc__set_work(&h->sets[s]) >= GPUMC__TEAM_WORK;
     if (threads > 1 && (!many || h->data->team != 0 || !gpumc__take_flag(&h->shared))) return 0;
     for (gpumc__hier_slot *slot = h->all_slots; slot < h->all_slots + n; slot++) {
-        while (!gpumc__take_flag(&slot->taken)) gpumc__give_way();
+        while (!gpumc__take_flag(&slot->taken)) gpumc__yield();
         gpumc__slot_alone(h, slot);
         granted = granted && gpumc__slot_team(h, slot, threads);
         gpumc__give_flag(&slot->taken);

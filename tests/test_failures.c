@@ -654,7 +654,7 @@ static double shared_density(const double *x, double *grad, void *data)
     double lp = 0;
     for (int i = 0; i < 64; i++) m->work[i] = x[i % 2] + i;
     const int mine = __sync_add_and_fetch(&m->n_written, 1);
-    while (!m->alone && m->n_written == mine && gpumc__seconds() < until) gpumc__give_way();
+    while (!m->alone && m->n_written == mine && gpumc__seconds() < until) gpumc__yield();
     for (int i = 0; i < 64; i++) lp -= 1e-3 * m->work[i] * m->work[i];
     for (int i = 0; i < 64; i++) grad[i % 2] -= 2e-3 * m->work[i];
     return lp;

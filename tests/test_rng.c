@@ -326,9 +326,9 @@ static void check_counts(void)
 /* Of the exit of an interval: one function by two series, which take over from each other at 1. */
 static void check_straight_share(void)
 {
-    const double early = gpumc__straight_share(1 - 1e-15), late = gpumc__straight_share(1);
+    const double early = gpumc__exit_ratio(1 - 1e-15), late = gpumc__exit_ratio(1);
     CHECK(fabs(early - late) < 1e-14, "early %.17g, late %.17g", early, late);
-    CHECK(gpumc__straight_share(1e-3) == 1 && gpumc__straight_share(1e3) == 0, "ends");
+    CHECK(gpumc__exit_ratio(1e-3) == 1 && gpumc__exit_ratio(1e3) == 0, "ends");
 }
 
 int main(void)
