@@ -3553,7 +3553,7 @@ static GPUMC__UNUSED gpumc_status gpumc__fail_memory(gpumc_error *error, size_t 
 { return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes were refused", (double)bytes); }
 
 /* ======================================================================================= >>memory
-   Sizes are added and multiplied with saturation: one that overflowed is SIZE_MAX, which is never granted. */
+   Sums and products of sizes saturate: one that overflows is SIZE_MAX, which gpumc__allocate refuses. */
 static GPUMC__UNUSED size_t gpumc__size_add(size_t a, size_t b)
 { return a > SIZE_MAX - b ? SIZE_MAX : a + b; }
 static GPUMC__UNUSED size_t gpumc__size_mul(size_t a, size_t b)
@@ -3776,8 +3776,8 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team)
 
    log t of a gamma variable t, and logit t of a beta variable t, have smooth, concave log densities. A tail
    that starts at x, beyond the mean, is therefore the density there times int_0^inf exp(h(v)) dv, where h is
-   concave and falls from h(0) = 0, whatever the shapes. The integral is cut off where h = -40: by concavity
-   that leaves out less than e^-40 of the whole. Gauss-Legendre quadrature on two panels gives the rest to
+   concave and falls from h(0) = 0, whatever the shapes. The integral is cut off where h is about -40: concavity
+   leaves less than e^-40 of it beyond. Gauss-Legendre quadrature on two panels gives the rest to
    1e-14; derivatives with respect to the shapes are means of weights of one sign over the same nodes. Where a
    shape below 1 puts nearly all mass into such a tail, a power series is used. The other tail is 1 less this
    one. Read first: gpumc__gamma_tail and gpumc__beta_tail, which choose; gpumc__beta_point, the integrand. */
@@ -3793,11 +3793,11 @@ static GPUMC__NOINLINE double gpumc__lbeta(double a, double b) { return gpumc_lb
 #define GPUMC__RETURN(type, ...) do { const type made = { __VA_ARGS__ }; return made; } while (0)
 
 /* The log probability of a tail and its derivatives: with respect to the shapes a and b; to log x (gamma) or
-   logit x (beta); to a at fixed a (1 - x) / x, and b at fixed b x / (1 - x). The last two serve Student's t
-   and the negative binomial: for large a they are of order 1 / a^2, differences of terms of order 1 / a. */
+   logit x (beta); of beta only, to a at fixed a (1 - x) / x and b at fixed b x / (1 - x), for Student's t
+   and the negative binomial: for large a these are of order 1 / a^2, differences of terms of order 1 / a. */
 typedef struct gpumc__tail { double side, value, by_a, by_b, by_log, by_a_fixed, by_b_fixed; } gpumc__tail;
 
-/* A tail of probability 0 or 1, from its logarithm; NaN makes all of it NaN. */
+/* A tail of probability 0 or 1, given its logarithm. The derivatives are 0, or NaN if value is NaN. */
 static gpumc__tail gpumc__certain_tail(double side, double value)
 {
     const double by = value != value ? value : 0;
@@ -4083,7 +4083,7 @@ static gpumc__pair gpumc__beta_solve(double a, double b, double target)
     return root;
 }
 
-/* The quantile from p and q = 1 - p, of which the smaller one is accurate. */
+/* The quantile from p and q = 1 - p; only the smaller of them has to be accurate. */
 static double gpumc__gamma_root(double a, double p, double q)
 {
     if (!(a > 0 && p >= 0 && q >= 0)) return GPUMC_NAN;
@@ -4342,7 +4342,7 @@ static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, do
 /* ========================================================================================== >>rng
    Philox4x32-10, and random variates that need more than a quantile function. A generator is a value: copy it
    to repeat a stream, start another by gpumc_rng_at. One stream holds 2^32 blocks (1.7e10 normals in bulk)
-   and then repeats. These use leaf functions, not libm, so that a seed gives the same draws on every system.
+   and then repeats. These use leaf functions: no draw depends on a system's libm.
    Read first: Salmon, Moraes, Dror & Shaw (2011), "Parallel random numbers: as easy as 1, 2, 3". */
 GPUMC_FN void gpumc__philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_t *d,
                                   uint32_t key_0, uint32_t key_1)
@@ -4555,7 +4555,7 @@ static double gpumc__binomial_rejection(gpumc_rng *rng, double n, double p)
         if (v <= gpumc__binomial_log_mass(k, n, p) - log_mode) return k;
     }
 }
-/* Failures between successes are geometric: Devroye (1986), X.4.3, first waiting time algorithm. */
+/* Trials up to each success are geometric: Devroye (1986), X.4.3, first waiting time algorithm. */
 static double gpumc__binomial_waiting(gpumc_rng *rng, double n, double p)
 {
     const double rate = gpumc_fabs(gpumc_log1p(-p));         /* +0 for p = 0: an infinite wait */
