@@ -3776,8 +3776,8 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team)
 
    log t of a gamma variable t, and logit t of a beta variable t, have smooth, concave log densities. A tail
    that starts at x, beyond the mean, is therefore the density there times int_0^inf exp(h(v)) dv, where h is
-   concave and falls from h(0) = 0, whatever the shapes. The integral is cut off where h is about -40: concavity
-   leaves less than e^-40 of it beyond. Gauss-Legendre quadrature on two panels gives the rest to
+   concave and falls from h(0) = 0, whatever the shapes. The integral is cut off where h is about -40:
+   concavity leaves less than e^-40 of it beyond. Gauss-Legendre quadrature on two panels gives the rest to
    1e-14; derivatives with respect to the shapes are means of weights of one sign over the same nodes. Where a
    shape below 1 puts nearly all mass into such a tail, a power series is used. The other tail is 1 less this
    one. Read first: gpumc__gamma_tail and gpumc__beta_tail, which choose; gpumc__beta_point, the integrand. */
@@ -4342,7 +4342,7 @@ static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, do
 /* ========================================================================================== >>rng
    Philox4x32-10, and random variates that need more than a quantile function. A generator is a value: copy it
    to repeat a stream, start another by gpumc_rng_at. One stream holds 2^32 blocks (1.7e10 normals in bulk)
-   and then repeats. These use leaf functions: no draw depends on a system's libm.
+   and then repeats. Variates use leaf functions, not a system's libm.
    Read first: Salmon, Moraes, Dror & Shaw (2011), "Parallel random numbers: as easy as 1, 2, 3". */
 GPUMC_FN void gpumc__philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_t *d,
                                   uint32_t key_0, uint32_t key_1)
@@ -5610,7 +5610,7 @@ static GPUMC_LOOP double gpumc__sum_log(const double *x, size_t n)
 
 /* Normal scores: x = |s| y, y = E or for negative s E / sqrt(1 + E), where E = -log Phi(-v). If v is standard
    normal, x is exponential by the first form, and by the second nearly what a bound leaves of a normal: a
-   half-normal with |s| 1.6 to 1.8 times its mean. h = dE / dv; log h is computed from E where nothing cancels. */
+   half-normal if |s| is 1.6 to 1.8 means. h = dE / dv; log h is computed from E where nothing cancels. */
 static GPUMC__NOINLINE double gpumc__score_E(double v) { return -gpumc_log_Phi(-v); }
 GPUMC__INLINE double gpumc__scored(double s, double E) { return s < 0 ? E / sqrt(1 + E) : E; }
 GPUMC__INLINE double gpumc__unscored(double s, double y)
