@@ -4684,7 +4684,7 @@ GPUMC__CDF_CALL(REAL_3, exp_mod_normal, y, mu, sigma, rate)
         const double excess = w < 0 ? gpumc_mills_excess(-w) : 0;
         const double by_h = w < 0 ? e * mills * excess : w * t + e;        /* next: (phi - h exp(tail)) / P */
         gpumc__add_3(dy, rate * t, dmu, -rate * t, drate, sigma * by_h);
-        gpumc__add(dsigma, rate * (w < 0 ? e * mills * (excess - z) : e - h * t));
+        gpumc__add(dsigma, rate * (w < 0 ? e * mills * (excess - z) : e - h * t));  /* phi - h E */
     }
     return gpumc__valid(z == z && sigma > 0 && rate > 0, z - z == 0 ? value : gpumc__below(-side * z));
 }
@@ -4845,7 +4845,7 @@ GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
     tail.value -= GPUMC_LOG_2;
     if (x > 0) tail = gpumc__tail_at(GPUMC__UPPER, tail);
     const double slope = !(tail.value > -GPUMC_INF) ? 0 : fabs(x) > 1 ? -2 * side * tail.by_log / x
-        : side * gpumc__exp(log_density - tail.value);             /* which cancels in a tail */
+        : side * gpumc__exp(log_density - tail.value);             /* this cancels in a tail */
     gpumc__add_standard(slope, z, 1 / sigma, dy, dmu, dsigma);
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
     return gpumc__valid(sigma > 0 && nu <= DBL_MAX, tail.value);
@@ -4943,7 +4943,7 @@ GPUMC__MEMBERS(beta_proportion, 2, (mu, kappa), gpumc__is_proportion(mu, kappa),
 typedef struct gpumc__count {
     gpumc__tail (*tail)(const struct gpumc__count *law, double k, double side);
     double size, falls;
-    double x, y, log_x, log_y;         /* y = 1 - x; a gamma tail needs x only */
+    double x, y, log_x, log_y;         /* by_beta: y = 1 - x; by_gamma: x, log_x only */
     double most, mean, variance;
 } gpumc__count;
 
@@ -4987,12 +4987,12 @@ static double gpumc__count_quantile(gpumc__count law, double p)
         else below = at;
         const double way = fmin(step, floor(0.5 * (above - below)));
         at = reached ? above - way : below + way;
-        if (at <= below || at >= above) break;                      /* counts beyond 2^53 */
+        if (at <= below || at >= above) break;    /* counts beyond 2^53: the step was lost */
     }
     return above;
 }
 
-/* Binomial: beta(n - k, k + 1) at 1 - p. */
+/* Binomial: P(Y <= k) is the lower tail of beta(n - k, k + 1) at 1 - p. */
 static gpumc__count gpumc__binomial_by_p(double n, double p)
 {
     const double q = 1 - p, log_p = p < 0.5 ? gpumc__log(p) : gpumc__log1p(-q);
@@ -5011,7 +5011,7 @@ GPUMC__CDF_CALL(TRIALS_1, binomial, y, n, p)
     const gpumc__tail tail = gpumc__count_tail(gpumc__binomial_by_p(n, p), y, side);
     const double k = floor(y);
     if (p > 0 && p < 1) gpumc__add(dp, -tail.by_log / p / (1 - p));
-    else if (k >= 0 && k < n && tail.value > -GPUMC_INF)           /* n P(k of n - 1) */
+    else if (k >= 0 && k < n && tail.value > -GPUMC_INF) /* dP(Y <= k)/dp = -n P(k), P with n - 1 trials */
         gpumc__add(dp, -side * n * gpumc__exp(gpumc__binomial_log_mass(k, n - 1, p) - tail.value));
     return gpumc__valid(gpumc__is_binomial(n, p), tail.value);
 }
@@ -5083,7 +5083,7 @@ GPUMC__CDF_CALL(COUNT_1, poisson, y, lambda)
 {
     const gpumc__tail tail = gpumc__count_tail(gpumc__poisson_count(lambda, gpumc__log(lambda)), y, side);
     if (lambda > 0) gpumc__add(dlambda, tail.by_log / lambda);
-    else if (tail.value > -GPUMC_INF)                              /* P(Y = k) */
+    else if (tail.value > -GPUMC_INF)               /* dP(Y <= k)/dlambda = -P(Y = k) */
         gpumc__add(dlambda, -side * gpumc__exp(gpumc__poisson_log_mass(floor(y), lambda) - tail.value));
     return gpumc__valid(lambda >= 0, tail.value);
 }
@@ -5143,7 +5143,7 @@ static double gpumc__exit_ratio(double x)
     return 0.25 * GPUMC_PI * gpumc__sqrt(2 * GPUMC_PI * x) * x
          * gpumc__exp(0.5 / x - GPUMC_PI * GPUMC_PI * x / 8) * (1 - 3 * q + 5 * q * q * q);
 }
-/* The time at which Brownian motion with drift z >= 0 from 0 leaves (-1, 1). */
+/* Draws the exit time from (-1, 1) of Brownian motion from 0, drift z >= 0; exits at 1 alone have its law. */
 static double gpumc__exit_time(gpumc_rng *rng, double z)
 {
     double x;
@@ -5188,7 +5188,7 @@ GPUMC_API double gpumc_von_mises_rng(gpumc_rng *rng, double mu, double kappa)
    Triangular systems are solved so that matrices are read along their rows: forward substitution by dot
    products with known elements, back substitution by subtracting each new element from those to come. */
 static void gpumc__add_at(double *array, size_t i, double v) { if (array) array[i] += v; }
-/* Whole and in 0 .. K - 1. NaN is not. */
+/* Whether y is whole and in 0 .. K - 1; false for NaN. */
 static int gpumc__is_category(double y, size_t K) { return y >= 0 && y < (double)K && gpumc__is_whole(y); }
 static void gpumc__indicator_variance(double *p, size_t K)
 { for (size_t k = 0; k < K; k++) p[k] *= 1 - p[k]; }
@@ -5272,7 +5272,7 @@ GPUMC_API double gpumc_ordered_logistic_rng(gpumc_rng *rng, double eta, const do
     while (k < K - 1 && latent > cutpoints[k]) k++;
     return (double)k;
 }
-/* 0, or NaN for a factor without a positive diagonal. */
+/* To be added to results: 0, or NaN if the diagonal of the factor is not positive. */
 static double gpumc__factor_offset(const double *L, size_t n)
 {
     int valid = 1;
@@ -5280,7 +5280,7 @@ static double gpumc__factor_offset(const double *L, size_t n)
     return gpumc__valid(valid, 0);
 }
 
-/* z = L^-1 (y - mu) and w = L'^-1 z = dmu; returns the log density. */
+/* z = L^-1 (y - mu) and w = L'^-1 z; adds w to dmu and -w to dy; returns the log density. */
 static double gpumc__normal_whiten(const double *y, const double *mu, const double *L, size_t n,
                                    double *z, double *w, double *dy, double *dmu)
 {
@@ -5331,7 +5331,7 @@ GPUMC_API void gpumc_multi_normal_cholesky_variance(const double *mu, const doub
     for (size_t i = 0; i < n; i++)
         variance[i] = gpumc__valid(mu[i] == mu[i], gpumc__dot(&L[i * n], &L[i * n], i + 1) + offset);
 }
-/* The lower factor of S in L; 0 if S is not positive definite. */
+/* L becomes the lower Cholesky factor of S; returns 0 if S is not positive definite. */
 static int gpumc__factor_of(const double *S, size_t n, double *L)
 {
     for (size_t i = 0; i < n; i++) memcpy(&L[i * n], &S[i * n], (i + 1) * sizeof *L);
@@ -5384,7 +5384,7 @@ static double gpumc__concentration(const double *alpha, size_t K)
     return gpumc__valid(valid, sum);
 }
 
-/* B(alpha) is a product of beta functions B(alpha_0 + .. + alpha_(k-1), alpha_k), whose terms cancel less. */
+/* B(alpha) = prod_{k >= 1} B(alpha_0 + .. + alpha_(k-1), alpha_k), whose logs cancel less than log Gammas. */
 GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size_t K,
                                       double *dx, double *dalpha)
 {
@@ -5401,7 +5401,7 @@ GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size
     return sum;
 }
 
-/* Gammas on the log scale, normalised: small alpha give draws near a corner, not 0 / 0. */
+/* Gamma draws are normalised on the log scale: small alpha give draws near a corner, not 0 / 0. */
 GPUMC_API void gpumc_dirichlet_rng(gpumc_rng *rng, const double *alpha, size_t K, double *x)
 {
     const double total = gpumc__concentration(alpha, K);
@@ -5423,7 +5423,8 @@ GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *v
 /* As the law of independent Poisson counts of means n p_k, given their sum. */
 GPUMC_API double gpumc_multinomial_lpmf(const double *y, const double *p, size_t K, double *dp)
 {
-    const double n = gpumc__sum(y, K), all = n > 0 ? gpumc__poisson_log_mass(n, n) : 0;
+    const double n = gpumc__sum(y, K);
+    const double all = n > 0 ? gpumc__poisson_log_mass(n, n) : n < 0 ? -GPUMC_INF : 0;
     double value = n * (gpumc__sum(p, K) - 1) - all;
     if (n != n || !gpumc__is_simplex(p, K)) return GPUMC_NAN;
     for (size_t k = 0; k < K; k++) {
@@ -5449,15 +5450,15 @@ GPUMC_API void gpumc_multinomial_variance(double n, const double *p, size_t K, d
     gpumc_multinomial_mean(n, p, K, variance);
     for (size_t k = 0; k < K; k++) variance[k] *= 1 - p[k];
 }
-/* lkj_corr_cholesky: row i >= 1 is a point in the unit ball of i dimensions, uniform in direction, with
-   1 - L_ii^2 distributed as Beta(i / 2, b_i), b_i = eta + (K - 1 - i) / 2, rows independent of each other
-   (the onion method of Lewandowski, Kurowicka & Joe 2009). */
+/* lkj_corr_cholesky: the i elements of row i >= 1 left of the diagonal are a point in the unit ball, uniform
+   in direction, with squared norm 1 - L_ii^2 distributed as beta(i / 2, b_i), b_i = eta + (K - 1 - i) / 2;
+   rows are independent (the onion method of Lewandowski, Kurowicka & Joe 2009). */
 static double gpumc__lkj_shape(size_t K, double eta, size_t i) { return eta + 0.5 * (double)(K - 1 - i); }
 GPUMC_API double gpumc_lkj_corr_cholesky_lpdf(const double *L, size_t K, double eta, double *dL, double *deta)
 {
     const double top = gpumc__lkj_shape(K, eta, 0);
     double sum = 0;
-    int inside = 1;                                        /* factors of correlation matrices */
+    int inside = 1;                                  /* L is a factor of a correlation matrix */
     for (size_t i = 0; i < K; i++) {
         const double square = gpumc__dot(&L[i * K], &L[i * K], i + 1);
         if (square != square) return GPUMC_NAN;
@@ -5497,7 +5498,7 @@ GPUMC_API void gpumc_lkj_corr_cholesky_mean(size_t K, double eta, double *mean)
         mean[i * K + i] += i ? gpumc__exp(gpumc__lbeta(half, b + 0.5) - gpumc__lbeta(half, b)) : 1;
     }
 }
-/* E L_ii^2 = b / (b + i / 2), and the rest of the unit row is shared evenly. */
+/* E L_ii^2 = b / (b + i / 2); the other i squares of the row have equal means, and all sum to 1. */
 GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *variance)
 {
     gpumc_lkj_corr_cholesky_mean(K, eta, variance);
@@ -5536,13 +5537,13 @@ typedef struct gpumc__constraint {
     const struct gpumc__formula *formula;            /* NULL: the kind is unknown */
     gpumc_kind kind;
     size_t size, n, n_free;          /* of one vector: size (K of a factor), values, free coordinates */
-    size_t count;                    /* vectors; an elementwise block is one */
-    gpumc__range range;              /* elementwise */
-    gpumc__shape shape;              /* of all values where shapes is NULL */
-    const gpumc__shape *shapes;
+    size_t count;                    /* number of vectors; 1 for an elementwise kind */
+    gpumc__range range;              /* elementwise kinds */
+    gpumc__shape shape;              /* of all values, if shapes is NULL */
+    const gpumc__shape *shapes;      /* one per free coordinate */
 } gpumc__constraint;
 
-typedef struct gpumc__formula {      /* for one vector; map returns log |J|, inverse gets a checked x */
+typedef struct gpumc__formula {      /* for one vector; map returns log |J|, inverse expects a valid x */
     double (*map)(const gpumc__constraint *c, const double *q, double *x);
     void (*inverse)(const gpumc__constraint *c, const double *x, double *q);
     void (*pull)(const gpumc__constraint *c, const double *q, const double *x, const double *dx, double *dq);
@@ -5565,11 +5566,11 @@ GPUMC_FN double gpumc__within(double x, double least, double greatest)
                  log |J| = sum log w + log p + log(1 - p) = sum log w - |q| - 2 log(1 + e^-|q|)
                  q = log(x - lower) - log(upper - x)
                  dq = (x - lower) (upper - x) / w dx + ((upper - x) - (x - lower)) / w
-                 Where the odds y = p / (1 - p) are scored: log |J| = sum log w + log dy / dq - 2 log(1 + y)
+                 If the odds y = p / (1 - p) are scored: log |J| = sum log w + log(dy / dq) - 2 log(1 + y)
    affine        x = offset + multiplier q                log |J| = n log |multiplier|
                  dq = multiplier dx                                                                     */
 
-/* Sum of log(1 + e) over numbers e in [0, 1], by logarithms of products of 512, which are at most 2^512. */
+/* Sum of log(1 + e) over numbers e in [0, 1]: one logarithm per product of 512 factors, at most 2^512. */
 static GPUMC_LOOP double gpumc__sum_log1p(const double *e, size_t n)
 {
     double sum = 0;
@@ -5814,8 +5815,7 @@ static void gpumc__ordered_pull(const gpumc__constraint *c, const double *q, con
 
 /* ---- sum to zero, simplex -----------------------------------------------------------------------
    Sum to zero: x = V q with the orthonormal columns v_k = (1, ..., 1, -k, 0, ..., 0) / sqrt(k (k + 1)), k
-   ones, k from 1                log |J| = 0      q = V' x      dq = V' dx
-   A suffix sum gives V q, a prefix sum V' x, in O(n).
+   ones, k from 1    log |J| = 0    q = V' x    dq = V' dx    V q by suffix sums, V' x by prefix sums, O(n)
    Simplex: x = softmax z, z = V q, lse = log sum exp z
    log |J| = sum log x + 1/2 log n = -n lse + 1/2 log n, J of the first n - 1 of x: the eigenvalues of
    diag x - x x' on the plane of V multiply to n prod x, and V without its last row has determinant n^-1/2
@@ -5845,7 +5845,7 @@ static GPUMC_LOOP double gpumc__simplex_map(const gpumc__constraint *c, const do
     return 0.5 * gpumc_log((double)n) - (double)n * (top + gpumc_log(sum));
 }
 
-/* Element k of V' v, once v[k] is known; before: the sum of the v so far. */
+/* Given v, element k of a vector, and the sum of those before it: element k - 1 of V' times the vector. */
 static void gpumc__project(size_t k, double v, double *before, double *out)
 {
     if (k > 0) out[k - 1] = gpumc__helmert(k) * (*before - (double)k * v);
@@ -5875,7 +5875,7 @@ static void gpumc__zero_sum_pull(const gpumc__constraint *c, const double *q GPU
    log |J| = sum_{i > j} (i - j + 1) log sech q[i][j]: two for tanh, one for w[j+1] to w[i-1] each
    q[i][j] = asinh(x[i][j] / w[j+1]), w[j] = hypot(w[j+1], x[i][j]) backward from w[i] = x[i][i]
    dq[i][j] = w[j+1] sech(q) dx[i][j] - tanh(q) (i - j + 1 + sum_{m > j} x[i][m] dx[i][m]), m up to i, because
-   q[i][j] scales all later values of its row by d log sech = -tanh.
+   q[i][j] scales all later values of its row by sech q, and d log sech q = -tanh q dq.
    With d = expm1(-2 |q|): tanh |q| = -d / (2 + d), sech q = 2 e^-|q| / (2 + d), log sech q = -|q| - log(1 +
    d / 2). The free coordinates of all rows are contiguous, so pieces of 64 run across the ends of rows. */
 typedef struct gpumc__piece { double tanh_q[64], sech_q[64], log_sech_q[64]; } gpumc__piece;
@@ -5942,7 +5942,7 @@ static void gpumc__correlation_pull(const gpumc__constraint *c, const double *q,
 }
 
 /* ---- a whole block ------------------------------------------------------------------------------ */
-static const gpumc__formula gpumc__formulas[] = {    /* all elementwise kinds, then the kinds of vectors */
+static const gpumc__formula gpumc__formulas[] = {    /* of all elementwise kinds, then one per vector kind */
     { gpumc__elementwise_map, gpumc__elementwise_inverse, gpumc__elementwise_pull },
     { gpumc__ordered_map, gpumc__ordered_inverse, gpumc__ordered_pull },
     { gpumc__ordered_map, gpumc__ordered_inverse, gpumc__ordered_pull },
@@ -21811,8 +21811,9 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r, int finished)
 /* ---- where the density jumps ----------------------------------------------------------------------
    Where draws are doubted, segments between draws are bisected down to 2^-36, each time towards the half in
    which values and slopes agree least: a difference that remains is a jump, which no gradient shows. Beyond a
-   high step there are few draws, so segments run from the least value of a column to the greatest. At an
-   infinite step draws diverge, and the warning of divergences covers it. */
+   high step there are few draws, so segments run from the least value of a column to the greatest; if they
+   show nothing, they are continued by a quarter at either end, as there may be none at all. At an infinite
+   step draws diverge, and the warning of divergences covers it. */
 enum { GPUMC__SEGMENTS = 12, GPUMC__HALVINGS = 36, GPUMC__MOVED_ALONE = 256 };
 typedef struct gpumc__segment {
     gpumc__run *run;
@@ -21853,11 +21854,12 @@ static int gpumc__segment_along(const gpumc__segment *w, size_t k, size_t n_ways
     return 1;
 }
 
-/* Bisects a segment; returns the jump, 0 where there is none, and in a and b its ends. */
-static double gpumc__segment_jump(const gpumc__segment *w, gpumc__post *a, gpumc__post *b)
+/* Bisects part of a segment's line; returns the jump, 0 where there is none, and in a and b its ends. */
+static double gpumc__segment_jump(const gpumc__segment *w, double from, double to, gpumc__post *a,
+                                  gpumc__post *b)
 {
-    *a = gpumc__segment_at(w, 0);
-    *b = gpumc__segment_at(w, 1);
+    *a = gpumc__segment_at(w, from);
+    *b = gpumc__segment_at(w, to);
     for (int k = 0; k < GPUMC__HALVINGS; k++) {
         const double quarter = 0.25 * (b->t - a->t);
         const gpumc__post m = gpumc__segment_at(w, 0.5 * (a->t + b->t));
@@ -21866,7 +21868,8 @@ static double gpumc__segment_jump(const gpumc__segment *w, gpumc__post *a, gpumc
         *(behind > before ? a : b) = m;
     }
     const double jump = b->lp - a->lp, smooth = (fabs(a->slope) + fabs(b->slope)) * (b->t - a->t);
-    return gpumc__is_finite(jump) && fabs(jump) > 0.1 + 10 * smooth ? jump : 0;
+    const double rounding = 1e-9 * fabs(a->lp);
+    return gpumc__is_finite(jump) && fabs(jump) > 0.1 + 10 * smooth + rounding ? jump : 0;
 }
 
 /* The natural value that makes most of the jump when it alone moves from a to b; at: its value at a. */
@@ -21894,6 +21897,7 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const gpumc_layout *l = r->layout;
+    static const double ends[3][2] = { { 0, 1 }, { -0.25, 0 }, { 1, 1.25 } };
     double *rows = r->adapt->moments, jump = 0;
     const gpumc__segment w = { r, rows, rows + l->n_free, rows + 2 * l->n_free, rows + 3 * l->n_free,
                            r->chains[0].work };
@@ -21902,8 +21906,9 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
     double at;
     gpumc__post a, b;
     char where[100] = "somewhere between the draws", name[64];
-    for (size_t k = 0; k < n_ways && f->n_draws > 1 && jump == 0; k++)
-        if (gpumc__segment_along(&w, k, n_ways)) jump = gpumc__segment_jump(&w, &a, &b);
+    for (size_t k = 0; k < 3 * n_ways && f->n_draws > 1 && jump == 0; k++)
+        if (gpumc__segment_along(&w, k % n_ways, n_ways))
+            jump = gpumc__segment_jump(&w, ends[k / n_ways][0], ends[k / n_ways][1], &a, &b);
     if (jump == 0) return GPUMC_OK;
     const size_t cause = gpumc__segment_cause(&w, a.t, b.t, jump, &at);
     if (cause != GPUMC__NONE) {

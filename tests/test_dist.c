@@ -905,6 +905,7 @@ static void check_vector_draws(void)
 static void check_vector_edges(void)
 {
     const double bad_eta[] = { 0, NAN, 1 }, falling[] = { 0.5, 0.25 }, two[] = { 0.5, -0.5 };
+    const double negative[] = { -1, 0 };
     const double on[] = { 0, 1 }, off[] = { 0.5, 0.6 }, outside[] = { -0.25, 1.25 }, wrong[] = { 1, 0 };
     const double flat[] = { 1, 1 }, singular[] = { 1, 1, 1, 1 }, L[] = { 1, 0, 0.6, 0.8 };
     const double part[] = { 1.5, 2 }, endless[] = { 1, INFINITY };
@@ -939,6 +940,7 @@ static void check_vector_edges(void)
     CHECK(isnan(gpumc_von_mises_lpdf(1, 0, -1, NULL, NULL, NULL)) && isnan(gpumc_von_mises_rng(&rng, 0, -1))
           && isnan(gpumc_von_mises_lpdf(NAN, 0, 1, NULL, NULL, NULL)), "von_mises of kappa -1, of NaN");
     CHECK(gpumc_multinomial_lpmf(two, on, 2, NULL) == -INFINITY, "counts of 1/2");
+    CHECK(gpumc_multinomial_lpmf(negative, on, 2, NULL) == -INFINITY, "counts of sum -1");
     CHECK(gpumc_multinomial_lpmf(part, on, 2, NULL) == -INFINITY
           && gpumc_multinomial_lpmf(endless, on, 2, NULL) == -INFINITY, "counts of sum 3.5, of an infinite one");
     CHECK(gpumc_multinomial_lpmf(on, on, 2, NULL) == 0 && gpumc_multinomial_lpmf(wrong, on, 2, NULL) == -INFINITY,

@@ -1478,11 +1478,11 @@ static void check_jump_is_named(void)
 }
 
 /* JUMPS names the value that has the step, also where one free coordinate moves several values, and where the step is
-   high, so that few draws lie below it. */
+   high, so that few draws lie below it, or so high that none does. */
 static double stepped(const double *x, double *g, void *data)
 {
     const int kind = *(const int *)data;
-    static const double at[] = { 0.25, 3, 0.5 }, height[] = { 1, 1, 4 }, threes[] = { 3, 3, 3, 3 };
+    static const double at[] = { 0.25, 3, 0.5, 0.5 }, height[] = { 1, 1, 4, 24 }, threes[] = { 3, 3, 3, 3 };
     double lp = x[3] > at[kind] ? height[kind] : 0;
     if (kind == 0) return lp + gpumc_dirichlet_lpdf(x, threes, 4, g, NULL);
     for (int i = 0; i < 4; i++) lp += gpumc_normal_lpdf(x[i], kind == 1 ? i : 0, 1, &g[i], NULL, NULL);
@@ -1491,8 +1491,9 @@ static double stepped(const double *x, double *g, void *data)
 static void check_cause_of_jump(void)
 {
     static const struct { gpumc_kind kind; const char *says; } of[] = { { GPUMC_SIMPLEX, "as x[4] passes 0.25" },
-        { GPUMC_ORDERED, "as x[4] passes 3" }, { GPUMC_UNBOUNDED, "as x[4] passes 0.5" } };
-    for (int k = 0; k < 3; k++)
+        { GPUMC_ORDERED, "as x[4] passes 3" }, { GPUMC_UNBOUNDED, "jumps by 4 as x[4] passes 0.5" },
+        { GPUMC_UNBOUNDED, "jumps by 24 as x[4] passes 0.5" } };
+    for (int k = 0; k < 4; k++)
         for (uint64_t seed = 1; seed <= 6; seed++) {
             const gpumc_param four = { .name = "x", .kind = of[k].kind, .size = 4 };
             const gpumc_model m = { .name = "stepped", .params = &four, .n_params = 1, .log_density = stepped,
