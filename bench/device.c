@@ -1,7 +1,7 @@
-/* The hot loops of gpumc_cuda.cu beside those of one CPU core, in one run: milliseconds a gradient at 1, 4, 16
-   and 64 waiting points, the largest difference, and how fast the GPU reads the data if each pass reads them
-   once. Then whole runs of hierarchical models, four chains, on all cores and on the GPU. Without a GPU it says
-   so and ends.
+/* Compares the hot loops of gpumc_cuda.cu with those of one CPU core, in one run: milliseconds per gradient with
+   1, 4, 16 and 64 points per call, the bandwidth in GB/s at which the GPU reads the data (assuming that a call
+   reads them once), and the largest relative difference from the CPU. Then whole runs of hierarchical models,
+   four chains each, on all cores and on the GPU. Without a GPU the program says so and ends.
 
    Build:  nvcc -O3 -arch=native -c gpumc_cuda.cu -DGPUMC_ROWS='"tests/device_rows.h"'
            cc -O2 -c -DGPUMC_CUDA bench/device.c && nvcc device.o gpumc_cuda.o -o device
@@ -18,7 +18,8 @@ enum { MOST_POINTS = 64, GROUPS = 1000, MOST_FACTORS = 4, LEVELS = 250 };
 
 static double *doubles(size_t n) { return (double *)bench_memory(calloc(n, sizeof(double))); }
 
-/* Least seconds of a call at n points, of 7 after the first, by the clock on the wall: the processor waits. */
+/* Wall time in seconds of a call with n points, the least of 7 after a first untimed one. Not processor time,
+   because the CPU waits for the GPU. */
 static double seconds_at(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp)
 {
     double least = 1e30;
@@ -35,7 +36,8 @@ static double seconds_at(gpumc_hot *hot, size_t n, const double *p, double *grad
     return least;
 }
 
-/* One line: cpu is the time of one point on a core, expected its value and gradient. Releases hot. */
+/* Prints one line and releases hot. cpu: seconds for one point on one core, where it gave value and expected (the
+   gradient). trouble: the error message if hot is NULL. bytes: size of the data. */
 static void report(const char *name, gpumc_hot *hot, const char *trouble, size_t n_params, const double *p,
                    double bytes, double cpu, double value, const double *expected)
 {
@@ -107,7 +109,7 @@ static void rows(const char *name, const gpumc_row_kind *kind, size_t n_rows, si
     free(y);
 }
 
-/* n_factors of 250 levels each beside the columns. */
+/* Logistic regression on n_columns columns and n_factors grouping factors of 250 levels each. */
 static void logistic(const char *name, size_t n_rows, size_t n_columns, size_t n_factors, int single)
 {
     gpumc_rng rng = gpumc_rng_at(2, 0, 0, 0);
@@ -155,7 +157,7 @@ static void logistic(const char *name, size_t n_rows, size_t n_columns, size_t n
     free(x);
 }
 
-/* Seconds of a run of four chains, and its gradients. */
+/* Measures the seconds and the number of gradients of a run of four chains. */
 static void run(const gpumc_hier_data *d, double *seconds, uint64_t *gradients)
 {
     gpumc_error error;
@@ -173,7 +175,8 @@ static void run(const gpumc_hier_data *d, double *seconds, uint64_t *gradients)
     gpumc_hier_free(hier);
 }
 
-/* Logistic regressions of groups, intercept and slope each from a population, on data of the model. */
+/* Logistic regression with an intercept and a slope for each group, each drawn from a population; the data are
+   simulated from this model. */
 static void hierarchy(const char *name, size_t n_groups, size_t rows_each)
 {
     const size_t n = n_groups * rows_each;

@@ -1,7 +1,7 @@
-/* What one gradient of a regression with a design matrix costs, against the time in which as many threads read
-   an array of the matrix's size once, measured in turn with it: milliseconds of processor time (two threads:
-   of the clock on the wall), least of many. `reading`: the share of the gradient that reading alone takes.
-   target: the most it may take on one core with AVX-512.
+/* Cost of one gradient of a regression with a design matrix X, compared with the time in which as many threads
+   read an array of the size of X once. The two are measured alternately; times are the least of many, in
+   milliseconds of processor time (of wall time for two threads). `reading`: time to read X as a percentage of the
+   time of the gradient. `target`: the most milliseconds that a gradient may take on one core with AVX-512.
      make -C bench          or: cc -O2 bench/glm.c -lm -pthread -o glm && ./glm [runs, 40] [part of a name] */
 #define _POSIX_C_SOURCE 199309L
 #define GPUMC_IMPLEMENTATION

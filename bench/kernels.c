@@ -1,10 +1,12 @@
-/* What a data row costs: nanoseconds a row of log density and gradient through GPUMC_ROW, for every
-   instruction set that the processor has, and how many times a plain loop over libm takes, which calls the
-   density of one row after the other; for some families a loop over libm too in which what the parameters alone
-   give has been taken out of the loop by hand; what its columns
-   are read at (GB/s; they stay in the cache), for the best set as a share of what memory is read at by a plain
-   sum in the same run; the largest error of a row's value against long double, in units of the last
-   place of it, at least 1. Then the cost a row by the size of groups. Least of many runs, processor time.
+/* Cost of a data row: nanoseconds per row of log density and gradient through GPUMC_ROW, for every instruction
+   set that the processor has. Also printed:
+   - the time of a plain loop that evaluates the density of one row after the other by libm, and how many times
+     faster GPUMC_ROW is;
+   - for some families the time of a loop over libm from which terms of the parameters alone are hoisted by hand;
+   - the rate in GB/s at which the columns are read (they stay in the cache), for the best instruction set also as
+     a percentage of the memory bandwidth that a plain sum reaches in the same run;
+   - the largest error of a row's value against long double, in ULP of max(1, |value|).
+   Then the cost per row by the size of the groups. Times are processor times, the least of many runs.
      make -C bench build/kernels CC=gcc && bench/build/kernels          and with CC=clang, after make clean */
 #define _POSIX_C_SOURCE 199309L
 #define GPUMC_IMPLEMENTATION
@@ -13,7 +15,7 @@
 
 enum { N = 1 << 14, RUNS = 60 };
 
-/* ---- rows: the leaf, the same in libm (value and gradient), the value in long double ------------ */
+/* ---- rows: the leaf, value and gradient by libm, the value in long double ------------------------ */
 
 GPUMC_ROW(normal, 1, 1, 1)
 {
@@ -113,7 +115,8 @@ static long double long_poisson(const double *p, const double *x)
     return x[0] * logl(p[0]) - p[0] - lgammal((long double)x[0] + 1);
 }
 
-/* Response time of a diffusion to one bound a with drift v after a time t0 (Wald): p = a, v, t0. */
+/* Response time of a diffusion with drift v to a single bound a, after a non-decision time t0 (shifted Wald):
+   p = a, v, t0. */
 GPUMC_FN gpumc_real wald(gpumc_real a, gpumc_real v, gpumc_real t0, gpumc_real time, gpumc_real *g)
 {
     const gpumc_real t = time - t0, inv = 1 / t, d = a - v * t, dt = d * inv;
@@ -139,9 +142,10 @@ static long double long_wald_density(const double *p, const double *x)
            - 0.5L * d * d / t;
 }
 
-/* Two such diffusions race: this one arrived (drift v), the other (drift w) not yet: p = a, v, w, t0.
-   P(not yet) = Phi((a - w t) / sqrt t) - exp(2 a w) Phi(-(a + w t) / sqrt t), by erfcx so that
-   nothing cancels in the tail. */
+/* Race of two such diffusions: density of the winner's arrival (drift v) times the survivor function of the loser
+   (drift w); p = a, v, w, t0. The survivor function is
+   Phi((a - w t) / sqrt t) - exp(2 a w) Phi(-(a + w t) / sqrt t), computed by erfcx to avoid cancellation in the
+   tail. */
 GPUMC_ROW(wald_race, 4, 0, 1)
 {
     const gpumc_real a = p[0], w = p[2], t = x[0] - p[3], root = gpumc__rsqrt_normal(t),
@@ -185,7 +189,7 @@ static long double long_wald_race(const double *p, const double *x)
            + logl(0.5L * erfcl((w * t - a) * s) - 0.5L * expl(2 * a * w) * erfcl((a + w * t) * s));
 }
 
-/* A diffusion between two bounds: p = alpha, tau, beta, delta; x[1] > 0 is the upper one. */
+/* A diffusion between two bounds: p = alpha, tau, beta, delta; x[1] > 0 means that the upper bound is hit. */
 GPUMC_ROW(wiener, 4, 0, 2)
 {
     const gpumc_real choice = x[1] > 0 ? GPUMC_R(1.0) : GPUMC_R(0.0);
@@ -233,7 +237,7 @@ static long double long_wiener(const double *p, const double *x)
            - 2 * logl(alpha) - v * (alpha * w + 0.5L * v * t);
 }
 
-/* ---- whole loops over libm, by hand: value and gradient to out ------------------------------------ */
+/* ---- loops over libm, hoisted by hand: value, then gradient, to out ------------------------------- */
 
 static void hand_normal(const double *p, const double *y, double *out)
 {
@@ -386,7 +390,7 @@ static double best_libm(const row *r)
     return best;
 }
 
-/* By hand, which must come to what the density of one row does. */
+/* Nanoseconds per row of the hand-written loop, whose sums must agree with those of the density of single rows. */
 static double best_by_hand(const row *r)
 {
     double best = INFINITY, out[4] = { 0, 0, 0, 0 }, expected = 0, g[4] = { 0, 0, 0, 0 };
@@ -405,7 +409,7 @@ static double best_by_hand(const row *r)
     return best;
 }
 
-/* The largest error of a row's value in units in the last place of it, at least 1. */
+/* The largest error of a row's value, in ULP of max(1, |value|). */
 static double largest_error(const row *r, const gpumc_rows *loaded_rows, const double *const *p, double *work)
 {
     static double value[N];
@@ -441,7 +445,7 @@ static void print_row(const row *r, double floor_read)
     printf("\n");
 }
 
-/* GB/s of reading memory: sums in 64 lanes, by the best instruction set. */
+/* Memory bandwidth in GB/s of a sum in 64 lanes, by the best instruction set. */
 #define READ(set, attributes, pragma, unused) \
     attributes static double read_##set(const double *x, size_t n) \
     { \
@@ -455,7 +459,7 @@ GPUMC__ISA_COPIES(READ, )
 static double read_bandwidth(void)
 {
     static double (*const reads[GPUMC__N_ISA])(const double *x, size_t n) = GPUMC__ISA_TABLE(read);
-    const size_t n = (size_t)1 << 25;                        /* 256 MB, beyond every cache, and written */
+    const size_t n = (size_t)1 << 25;                        /* 256 MB, beyond every cache; written below */
     double *x = (double *)malloc(n * sizeof *x), best = 0;
     for (size_t i = 0; x && i < n; i++) x[i] = (double)i;
     for (int run = 0; x && run < 10; run++) {
@@ -467,7 +471,8 @@ static double read_bandwidth(void)
     return best;
 }
 
-/* A million rows of normal (mean of the group, common sigma; then both of the group). */
+/* Cost per row of a million rows by group size. normal: a mean per group, a common standard deviation;
+   normal_groups: both per group. */
 GPUMC_ROW(normal_groups, 2, 0, 1)
 {
     return gpumc_normal_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]);

@@ -1,6 +1,6 @@
-/* What a leaf function of section api-math costs: nanoseconds an element in a loop over 1024 numbers (in the
-   first-level cache), for every instruction set that the processor has, beside a loop over libm's function
-   where it has one. Least of 200 runs.
+/* Cost of the leaf functions of section api-math: nanoseconds per element in a loop over 1024 numbers (in the
+   first-level cache), for every instruction set that the processor has, and for a loop over libm's function where
+   there is one. Least of 200 runs.
      make -C bench          or: cc -O2 bench/leaf.c -lm -o leaf && ./leaf [name] */
 #define _POSIX_C_SOURCE 199309L
 #include "../gpumc.h"
@@ -11,7 +11,7 @@
 #define N 1024
 #define RUNS 200
 
-/* libm, and where the arguments of all three columns lie: uniform on [from, to]. */
+/* libm's functions, and the range [from, to] of the arguments (uniform; the same in all columns). */
 #define LIBM(X) \
     X(exp, -20, 20) X(expm1, -5, 5) X(log, 0.01, 100) X(log1p, -0.9, 10) X(sqrt, 0, 100) \
     X(floor, -100, 100) X(erf, -4, 4) X(erfc, -4, 10) X(lgamma, 0.1, 20) X(tanh, -5, 5)
@@ -32,7 +32,7 @@ static const row rows[] = {
 static double x[N], y[N], out[N];
 static volatile double seen;
 
-/* Runs the loop over leaf and set, or over libm if leaf is NULL. */
+/* Nanoseconds per element of the loop over leaf compiled for set, or over libm if leaf is NULL. */
 static double best_nanoseconds(const row *r, const loops_leaf *leaf, int set)
 {
     double best = INFINITY;

@@ -1,12 +1,13 @@
-/* output.c: how fast results reach the disk, beside fwrite of the same numbers.
+/* output.c: how fast results reach the disk, compared with fwrite of the same numbers.
 
-   4 chains x 1000 draws x 1000 doubles, in one block or with blocks=1000 in as many, written as a store; the
-   same 32 MB by fwrite to one file. Both are on the disk when the clock stops, and then dropped from memory,
-   so that all find it alike. Times are the least of the repeats, which take turns; ratio: fwrite by store.
+   4 chains x 1000 draws x 1000 doubles, in one block or (blocks=1000) in a thousand, are written as a store, and
+   the same 32 MB by fwrite to one file. Both are on the disk when the clock stops, and are then dropped from the
+   page cache, so that every repeat starts from the same state. The two alternate; times are the least of the
+   repeats; ratio: time of fwrite divided by time of the store.
 
-   Nothing is removed before the end: for each file that is made, ext4 without a journal looks once more at
-   every inode that was freed in the last minutes, milliseconds once a few thousand files are gone.
-   For the same reason a second run within five minutes shows stores slower than they are.
+   Files are removed only at the end: whenever a file is created, ext4 without a journal inspects again every
+   inode freed in the last minutes, which takes milliseconds after a few thousand removals. For the same reason a
+   second run within five minutes shows stores slower than they are.
 
    Build:  make -C bench       Run:  bench/build/output [folder=PATH] [repeats=N] [blocks=1000] */
 #define _POSIX_C_SOURCE 200809L
@@ -16,7 +17,7 @@
 
 enum { CHAINS = 4, DRAWS = 1000, COLUMNS = 1000 };
 
-/* The pages of a file that is on the disk become free. */
+/* Drops the pages of a file that is already on the disk from the page cache. */
 static void forget(const char *path)
 {
     const int file = open(path, O_RDONLY);
