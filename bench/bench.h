@@ -1,4 +1,5 @@
-/* What every benchmark says first: machine, compiler, flags, command. And clocks, memory and medians. */
+/* Shared by the benchmarks: the header that each prints (machine, compiler, flags, command), clocks, memory and
+   medians. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -11,7 +12,7 @@
 #define BENCH_FLAGS "unknown (build with make -C bench)"
 #endif
 
-/* Processor time, which other programs on the machine disturb less than the clock on the wall. */
+/* Processor time, which other programs on the machine disturb less than wall time. */
 static __attribute__((unused)) double bench_seconds(void)
 {
     struct timespec now;
@@ -62,7 +63,7 @@ static int bench_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts the values. */
+/* The median; sorts the values in place. */
 static __attribute__((unused)) double bench_median(double *values, size_t n)
 {
     qsort(values, n, sizeof *values, bench_compare);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a user waits for: the compiler, once, then the first posterior; and what a file pays that only includes
-# the declarations. Seconds, least of five.
+# Waiting times of a user, in seconds, the least of five: compiling an example, then running it; and the compile time
+# that the declarations alone add to a file that includes them.
 #     sh bench/compile.sh [compiler]            (gcc and clang in turn by default)
 set -eu
 cd "$(dirname "$0")/.."
@@ -24,7 +24,7 @@ for cc in ${1:-gcc clang}; do
     echo "compiler  $("$cc" --version | head -n 1)"
     for example in eight_schools hierarchical; do
         for flags in -O2 '-O2 -flto=auto'; do
-            case $cc$flags in *clang*flto*) continue; esac          # which has no such way to use every core
+            case $cc$flags in *clang*flto*) continue; esac          # clang: -flto does not use all cores
             build="$cc $flags examples/$example.c"
             echo "$(least $build -o "$tmp/$example" -lm -pthread) s   $build"
         done

@@ -1,5 +1,5 @@
-/* The hierarchical normal model of examples/hierarchical.c with a density written by hand: sums over rows that
-   stand side by side, as fast as C gets it without the library's rows. */
+/* The hierarchical normal model of examples/hierarchical.c with a hand-written density whose sums vectorise over
+   interleaved rows: as fast as plain C gets without the library's rows. */
 #ifndef GROUPS_H
 #define GROUPS_H
 /* gcc can compile a function for several instruction sets and choose one when the program starts. */
@@ -11,16 +11,16 @@
 
 enum { LANES = 8 };
 
-/* Rows of one group that do not stand side by side with its neighbours' rows. */
+/* The rows of one group that are not interleaved with those of its neighbours. */
 struct rest { size_t group, begin, end; };
 
-/* The rows, sorted by group. Eight neighbouring groups make a block, whose rows stand side by side as far as
-   all eight have one: lane l of a vector is then group l of the block, and no sum runs across lanes. What is
-   left follows. */
+/* The rows, sorted by group. Eight neighbouring groups form a block, whose rows are interleaved to the depth of the
+   smallest of the eight: lane l of a vector then belongs to group l of the block, and no sum runs across lanes.
+   The remaining rows follow, group by group. */
 struct rows {
     size_t n_groups, n_rows, n_blocks, n_rest;
     double *y;
-    size_t *depth;            /* rows side by side, one number a block */
+    size_t *depth;            /* interleaved rows per group, for each block */
     struct rest *rest;
     double mu_mean, mu_sd, tau_sd, sigma_sd;        /* of the priors */
 };
@@ -28,7 +28,7 @@ struct rows {
 /* In the order of the parameter list below. */
 struct groups { double mu, tau, sigma, theta[]; };
 
-/* Adds the residuals of every group to residuals; returns the sum of their squares. */
+/* Adds each group's sum of residuals over the interleaved rows to residuals; returns the sum of squares. */
 FOR_EVERY_PROCESSOR
 static double row_sums(const struct rows *d, const double *theta, double *restrict residuals)
 {
@@ -48,7 +48,7 @@ static double row_sums(const struct rows *d, const double *theta, double *restri
     return total;
 }
 
-/* The same for the rows that are left: here the lanes are rows of one group. */
+/* The same for the remaining rows; here the lanes are rows of one group. */
 FOR_EVERY_PROCESSOR
 static double rest_sums(const struct rows *d, const double *theta, double *residuals)
 {
@@ -74,7 +74,8 @@ static double rest_sums(const struct rows *d, const double *theta, double *resid
     return total;
 }
 
-/* Turns residuals into the gradient by theta; returns the sum of theta - mu and that of its squares. */
+/* On entry gradient holds the sums of residuals, on return the derivatives by theta. Returns the sums of theta - mu
+   and of its square. */
 struct spread { double sum, squares; };
 
 FOR_EVERY_PROCESSOR
@@ -138,7 +139,7 @@ static int rows_sort(struct rows *d, size_t n_groups, size_t n_rows, const size_
     for (size_t i = 0; i < n_rows; i++) start[group[i] + 1]++;
     for (size_t j = 0; j < n_groups; j++) start[j + 1] += start[j];
     for (size_t i = 0; i < n_rows; i++) sorted[start[group[i]]++] = y[i];
-    memmove(start + 1, start, n_groups * sizeof *start);    /* each start has moved to its group's end */
+    memmove(start + 1, start, n_groups * sizeof *start);    /* undo: each start is now its group's end */
     start[0] = 0;
 
     for (size_t b = 0; b < d->n_blocks; b++) {

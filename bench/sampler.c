@@ -1,25 +1,26 @@
-/* How well, and how fast, the sampler works.
+/* Efficiency, speed and accuracy of the samplers.
 
-       sampler targets [seeds=5]    synthetic targets: gradients a draw, effective draws per 1000 gradients
-       sampler overhead             nanoseconds of a leapfrog step that are not the density's, and of a draw
+       sampler targets [seeds=5]    synthetic targets: gradients per draw, effective draws per 1000 gradients
+       sampler overhead             nanoseconds that a leapfrog step, and a draw, cost beyond the density
        sampler groups [seeds=10] [models=...] [forms=learned,centred,noncentred]
                                     a hierarchical model: learned centring against both fixed forms
        sampler correlated [seeds=10] [forms=...]
                                     the same for intercepts and slopes that are correlated
-       sampler series [seeds=10]    the same for stationary series that only counts or sizes of noise tell of: as
-                                    series, as walks, and non-centred by hand
+       sampler series [seeds=10]    latent AR(1) series, observed through counts or as log variances of noise:
+                                    declared as series, declared as walks, and non-centred by hand
        sampler posteriordb [seeds=3]
                                     published posteriors, from the files in $GPUMC_POSTERIORDB
        sampler compare [seeds=3] [models=...]
-                                    NUTS, MAMS, HMC and the automatic choice, by gradients of the draws
-       sampler tails [seeds=40]     what runs without a warning miss, where the truth is known: the sd of the log
-                                    scale of walks, and of a coordinate of two normals
-       sampler summaries            microseconds of a quantity's summary, and of leaving out an observation
-   sampler=nuts, mams or hmc makes the others run with that one.
+                                    NUTS, MAMS, HMC and the automatic choice, per gradient after warm-up
+       sampler tails [seeds=40]     error of runs without a warning where the true sd is known: of the log scale
+                                    of walks, and of a coordinate of mixtures of two normals
+       sampler summaries            microseconds for the summary of a quantity, and for leaving out an observation
+                                    (PSIS-LOO)
+   sampler=nuts, mams or hmc makes the runs that do not compare samplers use that one.
 
-   An effective draw is judged on the worst parameter and on the smaller of ESS(x) and ESS((x - mean)^2):
-   variances mix more slowly than means where chains are antithetic. All gradients count, those of warm-up
-   too. */
+   Effective draws are those of the worst parameter, by the smaller of ESS(x) and ESS((x - mean)^2): where chains
+   are antithetic, variances mix more slowly than means. All gradients count, those of warm-up included, except
+   where a benchmark says otherwise. */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "../examples/arguments.h"
@@ -52,7 +53,7 @@ static double ess_both(const gpumc_fit *fit, size_t column, double *scratch)
     return fmin(gpumc_ess_mean(s).value, gpumc_ess_mean(squares).value);
 }
 
-/* Samples and judges every parameter. */
+/* Samples the model; the score is that of its worst parameter. */
 static score judge(const gpumc_model *model, const gpumc_sample_options *o)
 {
     score s = { HUGE_VAL, HUGE_VAL, HUGE_VAL, 0, 0, 0, 0, 0, 0, 0, 1, 0 };
@@ -347,7 +348,8 @@ static int listed(const char *list, const char *word)
     return 0;
 }
 
-/* A model in the forms asked for, one line each, and the ratio of the first to the better of the others. */
+/* Runs a model in the requested forms and prints a line for each, then the ratio in ESS/s of learned centring to
+   the better fixed form. */
 typedef score form_run(const void *data, gpumc_centring form, const gpumc_sample_options *o);
 static int bench_forms(const char *name, form_run *run_form, const void *data, size_t n_seeds, const char *forms)
 {
@@ -402,14 +404,15 @@ static int bench_groups(size_t n_seeds, const char *models, const char *forms)
 
 /* ---- correlated populations ---------------------------------------------------------------------- */
 
-/* An intercept and two slopes of every group, correlated by 0.8; non-centred is what Stan's users write. */
+/* An intercept and two slopes per group with correlations of 0.8. The non-centred form is the one that users of
+   Stan write. */
 enum { VARYING = 3, MOST_LINES = 200, MOST_LINE_ROWS = 8000 };
 typedef struct lines_case { const char *name; size_t groups, each; double middle; } lines_case;  /* of covariates */
 static const lines_case lines_cases[] = { { "30x5", 30, 5, 0 }, { "100x10", 100, 10, 0 },
     { "200x40", 200, 40, 0 }, { "100x10, raw", 100, 10, 10 } };
 typedef struct lines {
     size_t n_groups, n_rows, group[MOST_LINE_ROWS], which[VARYING][MOST_LINES];
-    double columns[VARYING][MOST_LINE_ROWS];           /* y, and what the slopes go with */
+    double columns[VARYING][MOST_LINE_ROWS];           /* y, and the two covariates of the slopes */
 } lines;
 
 GPUMC_ROW(line_row, 3, 1, 3)
@@ -491,8 +494,8 @@ static int bench_correlated(size_t n_seeds, const char *forms)
 
 /* ---- stationary series --------------------------------------------------------------------------- */
 
-/* Either one series of the logarithms of variances about mu, y of which are the noise; or the logarithms of
-   rates of counts y in several series, about means of their own. */
+/* Latent AR(1) series h. With one person: stochastic volatility, h the log variance of y, stationary about mu.
+   With several: h the log rates of counts y, each person's series stationary about a mean of its own. */
 enum { MOST_PEOPLE = 60, MOST_TIMES = 1000, MOST_STATES = 1000 };
 typedef struct series_case { const char *name; size_t people, times; double phi, tau; } series_case;
 static const series_case series_cases[] = { { "volatility, 200 days", 1, 200, 0.95, 0.2 },
@@ -521,7 +524,7 @@ static void series_make(states *d, const series_case *c, uint64_t seed)
     }
 }
 
-/* Of what is seen of states h; adds the derivatives. */
+/* Log likelihood of the data y given the states h; adds its derivatives to by_h. */
 static double series_seen(const states *d, const double *h, double *by_h)
 {
     const size_t n = d->of.people * d->of.times;
@@ -536,7 +539,8 @@ static double series_seen(const states *d, const double *h, double *by_h)
     return lp;
 }
 
-/* mu, phi, tau, omega, means, states h; by hand, (h - mean) in units of the scales, each beyond its location. */
+/* x: mu, phi, tau, omega, means, states h. BY_HAND: the means and states are the standardised innovations of the
+   non-centred form instead. */
 static double series_density(const double *x, double *g, void *data)
 {
     const states *d = (const states *)data;
@@ -627,8 +631,9 @@ static int bench_series(size_t n_seeds)
 
 /* ---- samplers side by side ----------------------------------------------------------------------- */
 
-/* One row: effective draws per 1000 gradients of the draws, on the worst parameter and the smallest of bulk,
-   tail and squares; the same a second in thousands; what the automatic choice was. */
+/* Prints one row. For each sampler: effective draws per 1000 gradients after warm-up, as the least over parameters
+   and over the ESS of bulk, of tails and of squares; in brackets thousands of them per second, warm-up
+   included. Then the worst R-hat, and how often the automatic choice was NUTS, MAMS or HMC. */
 static int compare_row(const gpumc_model *model, size_t n_seeds)
 {
     double rate[4][MAX_SEEDS], speed[4][MAX_SEEDS], r_hat = 0, chosen[4] = { 0 };
@@ -681,7 +686,8 @@ static int bench_samplers(size_t n_seeds, const char *models)
 
 /* ---- tails --------------------------------------------------------------------------------------- */
 
-/* y[t] ~ normal(w[t], 0.5) of a walk about 0 from mu, w[t] ~ normal(w[t - 1], tau), tau ~ half_normal(1). */
+/* A random walk w that starts from mu, observed with noise: mu ~ normal(0, 3), tau ~ half_normal(1),
+   w[0] ~ normal(mu, tau), w[t] ~ normal(w[t - 1], tau), y[t] ~ normal(w[t], 0.5). */
 enum { STEPS = 20 };
 typedef struct walk { double y[STEPS]; } walk;
 
@@ -705,7 +711,7 @@ static void walk_make(walk *d, uint64_t seed)
     }
 }
 
-/* By a Kalman filter at each log tau. */
+/* The posterior sd of log tau: a Kalman filter gives the marginal likelihood at each point of a grid. */
 static double walk_truth(const walk *d)
 {
     enum { POINTS = 20000 };
@@ -729,7 +735,7 @@ static double walk_truth(const walk *d)
     return sqrt(squares / weight - sum * sum / (weight * weight));
 }
 
-/* (1 - share) normal(0, 1) + share normal(at, width), all coordinates of one or of the other. */
+/* Mixture of two normals in n dimensions, (1 - share) normal(0, 1)^n + share normal(at, width)^n. */
 typedef struct two { size_t n; double share, at, width; } two;
 
 static double two_density(const double *x, double *g, void *data)
@@ -748,7 +754,8 @@ static double two_density(const double *x, double *g, void *data)
 static double two_truth(const two *d)
 { return sqrt(1 - d->share + d->share * (d->width * d->width + d->at * d->at * (1 - d->share))); }
 
-/* One line a sampler: runs without a warning, their sds of the first column, or of its logarithm. */
+/* Prints one line per sampler about the runs without a warning: their number, and how their sd of the first column
+   (log_scale: of its logarithm) compares with the truth. */
 static int tails_rows(const gpumc_model *model, int log_scale, double truth, size_t n_seeds)
 {
     static const gpumc_sampler samplers[] = { GPUMC_SAMPLER_AUTO, GPUMC_SAMPLER_NUTS };
@@ -832,7 +839,7 @@ static double density_time(const struct rows *d, const double *x, int n_timings)
     return sink < 0 ? 1e9 * least : 0;
 }
 
-/* One chain by hand: what a leapfrog step costs after warm-up, transform and tree included. */
+/* One chain driven step by step, to time leapfrog steps after warm-up; transform and tree are included. */
 typedef struct chain {
     gpumc_layout *layout;
     gpumc_adapt *adapt;
@@ -857,7 +864,7 @@ static size_t chain_draws(chain *c, size_t n_draws, int warmup)
 
 static double *doubles(size_t bytes) { return (double *)calloc(bytes / sizeof(double) + 1, sizeof(double)); }
 
-/* Memory is kept until the program ends. */
+/* Returns a chain that has finished its warm-up. Its memory is never freed. */
 static chain chain_new(const gpumc_model *model)
 {
     const gpumc_adapt_options o = { .seed = 1, .sampler = sampler };
@@ -875,7 +882,7 @@ static chain chain_new(const gpumc_model *model)
     return c;
 }
 
-/* Nanoseconds of a draw, least of n runs, and its gradients. */
+/* Nanoseconds per draw, least of n runs; sets the gradients per draw (of the last run). */
 static double draw_time(chain *c, size_t n_draws, int n_timings, double *gradients)
 {
     double least = HUGE_VAL;
@@ -887,7 +894,8 @@ static double draw_time(chain *c, size_t n_draws, int n_timings, double *gradien
     return least;
 }
 
-/* A path four times as long tells what a step costs and what a draw; of trees there is only the mean. */
+/* Timing trajectories of the chosen length and of four times that length separates the cost of a leapfrog step from
+   the fixed cost of a draw. Trees have no set length: for NUTS only the mean per gradient is known. */
 static int bench_overhead(int n_timings)
 {
     const size_t dims[] = { 10, 100, 1000 };
@@ -958,8 +966,8 @@ static int bench_posteriordb(size_t n_seeds)
 
 /* ---- summaries ----------------------------------------------------------------------------------- */
 
-/* A quantity's 4 x 1000 draws, as of chains that mix well, of slow ones, of paths of which one in ten is
-   refused, and with long tails. */
+/* 4 x 1000 draws of each quantity, of one kind: 0: well mixed; 1: slow (AR(1), 0.9); 2: one trajectory in ten is
+   rejected; 3: long tails. */
 enum { SUMMARY_COLUMNS = 1000, SUMMARY_DRAWS = 4000 };
 static void summary_draws(double *draws, int kind)
 {
@@ -972,7 +980,8 @@ static void summary_draws(double *draws, int kind)
     }
 }
 
-/* Wall time, least of five; leaving: the columns are log likelihoods. */
+/* Wall time in seconds, least of five, of summarising all columns or, if leaving, of PSIS-LOO with the columns as
+   pointwise log likelihoods. */
 static double summary_seconds(gpumc_fit *fit, int threads, int leaving)
 {
     double least = HUGE_VAL;

@@ -1,6 +1,6 @@
-# The framework of the shell tests, to be read in by them: `check TEXT COMMAND...` counts, and shows what
-# the command said when it failed, the same complaint only once; `skip TEXT` says what could not be tried;
-# `finish` prints the closing line and exits.
+# The framework that the shell tests source. `check TEXT COMMAND...` runs the command and counts it as passed or failed;
+# after a failure it shows the command's output, the same complaint only once. `skip TEXT` says what could not be
+# tried. `finish` prints the closing line and exits.
 set -u
 passed=0 failed=0 skipped=0
 scratch=$(mktemp -d) || exit 1
@@ -26,7 +26,7 @@ check() {
     fi
 }
 
-# The opposite, for deliberately broken variants that a check must catch.
+# Passes if the command fails: for deliberately broken variants that a check must reject.
 check_fails() {
     text=$1
     shift
@@ -43,17 +43,17 @@ skip() {
     echo "skipped: $*"
 }
 
-# Whether a C test holds the implementation, because it looks at private names or replaces what it calls; then
-# GPUMC_STATIC leaves out what it does not use. Others are linked with the implementation.
+# Whether a C test contains the implementation, because it uses private names or replaces functions that it calls; it
+# is then compiled with GPUMC_STATIC, which leaves out what it does not use. Other tests are linked with gpumc.o.
 holds_implementation() { grep -q '^#define GPUMC_IMPLEMENTATION' "$1"; }
 
-# The folder of the tests, and what the Makefile builds there for several of them.
+# The folder of the tests. built TARGET: makes a prerequisite that the Makefile builds there for several tests.
 tests=$PWD
 built() { MAKEFLAGS= make -s -C "$tests" "$@"; }
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# provide FOLDER PINS: a virtual environment with these Python packages, made once; or failure
+# provide FOLDER PINS: makes a virtual environment with these Python packages unless it exists; fails if it cannot.
 provide() {
     [ "$(cat "$1/pins" 2>/dev/null)" = "$2" ] && return
     rm -rf "$1"
@@ -62,7 +62,8 @@ provide() {
         && echo "$2" >"$1/pins"
 }
 
-# crossed PROCESSOR COMPILER: a cross compiler and the emulator for what it makes; ends where one is missing.
+# crossed PROCESSOR COMPILER: sets cross and emulator to a cross compiler and the emulator of its target; if one is
+# missing, skips and ends the test.
 crossed() {
     cross=${CROSS_CC:-$2} emulator=
     for name in qemu-$1 qemu-$1-static; do have $name && emulator=$name; done
@@ -71,7 +72,8 @@ crossed() {
     finish
 }
 
-# emulated LEVEL SOURCE: runs it there, linked with $scratch/gpumc.o where it wants that; Windows wants the .exe
+# emulated LEVEL SOURCE: cross-compiles SOURCE.c at this optimisation level, linked with $scratch/gpumc.o unless it
+# contains the implementation, and runs it under the emulator. The name ends in .exe because Windows requires it.
 emulated() {
     object=$scratch/gpumc.o
     holds_implementation "$2.c" && object=-DGPUMC_STATIC

@@ -1,9 +1,11 @@
 #!/bin/sh
-# run.sh one NAME SECONDS PROGRAM   runs a test; shows its closing line and time, and its output where it failed
-# run.sh total NAME...              shows what failed once more and adds up the closing lines; exits with 1 then
+# run.sh one NAME SECONDS PROGRAM   runs a test; shows its closing line and time, and its output if it failed
+# run.sh total NAME...              shows the failures again and adds up the closing lines; exits with 1 if a test
+#                                   failed or none passed
 #
-# A closing line is `N passed, N failed`, perhaps with `, N skipped`. A test that ends without one, or by a
-# signal, or after SECONDS, or with a status that belies the line, counts as one failure more.
+# A closing line is `N passed, N failed`, optionally with `, N skipped`. One failure is added for a test that ends
+# without such a line, is killed by a signal, exceeds SECONDS, tries nothing, or exits with an error although its line
+# reports no failure.
 set -u
 
 closing='^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$'

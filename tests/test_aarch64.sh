@@ -1,7 +1,6 @@
 #!/bin/sh
 # The mathematics, the generator, rows and a whole run on 64-bit ARM, by a cross compiler and user-mode
-# emulation: another instruction set, where multiply-adds are always fused. Densities and threads with `make
-# long`.
+# emulation: another instruction set, where multiply-adds are always fused. `make long` adds densities and threads.
 . ./check.sh
 export QUICK=1
 crossed aarch64 aarch64-linux-gnu-gcc

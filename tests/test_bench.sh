@@ -1,10 +1,10 @@
 #!/bin/sh
-# The programs of bench/ that need no GPU run to their end, in the least that they can be asked for, and print
-# figures: what nobody runs for weeks breaks unseen. The figures themselves are nobody's business here.
+# The programs of bench/ that need no GPU run to their end, each at its smallest size, and print figures: programs that
+# nobody runs for weeks would otherwise break unnoticed. The values of the figures are not checked.
 . ./check.sh
 cd ..
 
-# runs FIGURES PROGRAM ARGUMENT...: built without what it does not use, it prints so many lines with a figure
+# runs FIGURES PROGRAM ARGUMENT...: built with GPUMC_STATIC, the program prints FIGURES lines with a figure
 runs() {
     figures=$1 program=$2
     shift 2

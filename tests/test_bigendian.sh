@@ -1,7 +1,7 @@
 #!/bin/sh
 # Files from a machine that stores the high byte first, by a cross compiler and user-mode emulation: stores,
-# .npy, CSV and JSON are compared with the bytes and texts that are written down for any machine. Stores,
-# which take two minutes here, with `make long`.
+# .npy, CSV and JSON are compared with fixed bytes and texts that hold for any machine. Stores, which take two minutes
+# here, only with `make long`.
 . ./check.sh
 crossed s390x s390x-linux-gnu-gcc
 export QUICK=1

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The header in every language version it promises, with every warning as an error, by gcc and by clang. With
-# the optimiser and the C library's checks, which see what may be uninitialised or overrun, the Makefile
-# compiles it by gcc -O2, test_vectors.sh by clang; with make long this does, by gcc -O3, which inlines further,
-# and by clang at -O1 and -Os, where it must not say which loops it cannot vectorise. A gpumc.h with a fault in
-# it must be refused, or these checks are blind.
+# Compiles the header in every language version that it promises, with warnings as errors, by gcc and by clang.
+# Optimisation and the C library's checks, which reveal uninitialised values and overruns, are on where the Makefile
+# compiles it by gcc -O2 and test_vectors.sh by clang; with make long this script adds gcc -O3, which inlines further,
+# and clang at -O1 and -Os, where no warning about loops that were not vectorised may appear. A gpumc.h with a planted
+# fault must be refused, to show that these checks can fail.
 . ./check.sh
 
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wdouble-promotion -Wundef
@@ -35,7 +35,7 @@ if have gcc && [ -n "${LONG:-}" ]; then
 fi
 
 if have clang && [ -n "${LONG:-}" ]; then
-    # Without the pragma the header does not keep clang quiet.
+    # Without its pragma the header must provoke that warning from clang, or the check shows nothing.
     mkdir "$scratch/told"
     sed 's/ _Pragma("clang diagnostic ignored [^)]*)//' ../gpumc.h >"$scratch/told/gpumc.h"
     for level in -O1 -Os; do
@@ -61,7 +61,7 @@ for compiler in g++ clang++; do
     check "$compiler: the program runs" "$scratch/program"
 done
 
-# windows.h takes these names; test_windows.sh has the real one.
+# windows.h defines these names as macros; test_windows.sh uses the real windows.h.
 taken='-Dnear= -Dfar= -DNEAR= -DFAR= -DIN= -DOUT= -DOPTIONAL= -Dsmall=char -Dhyper=__int64 -Dinterface=struct'
 for compiler in gcc clang; do
     have $compiler && check "$compiler: names that windows.h takes" \
@@ -82,10 +82,10 @@ for compiler in clang gcc; do
     have $compiler && check "$compiler: GPUMC_NO_THREADS uses no pthread" no_pthread $compiler && break
 done
 
-# Another C library, that of Alpine, linked statically as for a machine where nothing can be installed.
+# Another C library, musl (that of Alpine), linked statically, as for a machine where nothing can be installed.
 if have musl-gcc; then
     check 'musl' musl-gcc -std=c99 $c_warnings -fsyntax-only "$scratch/implementation.c"
-    # Its threads have 128 kB of stack if nothing is said.
+    # The threads of musl have a stack of 128 kB by default.
     mkdir "$scratch/deep"
     cat >"$scratch/deep/deep.c" <<'C'
 #define GPUMC_STATIC
@@ -122,9 +122,9 @@ C
     check 'musl: eight schools runs' "$scratch/program"
 else skip 'no musl-gcc'; fi
 
-# The declarations must be harmless under any flags of the user; the implementation recognises NaN or says
-# that it cannot. Samplers and diagnostics know what to make of one: too few draws to choose by, no error of a
-# constant's quantiles.
+# The declarations must be harmless under any flags of the user. The implementation recognises NaN under them, or
+# refuses to compile. Samplers and diagnostics handle NaN: with too few draws to choose a sampler NUTS is kept, and the
+# Monte Carlo error of a quantile of a constant is NaN.
 printf '#include "gpumc.h"\n' >"$scratch/user.c"
 cat >"$scratch/fast.c" <<'C'
 #define GPUMC_STATIC                    /* what is not used is not compiled */
@@ -172,7 +172,8 @@ static int judges(void)
 }
 int main(int argc, char **argv) { return (void)argv, argc > 1 ? !judges() : !rejects(); }
 C
-# Leaves in a file of such flags, where clang once added and took away 1.5 2^52 in one.
+# Leaf functions in a file compiled with such flags, under which clang once cancelled the addition and subtraction of
+# 1.5 2^52.
 cat >"$scratch/leaf.c" <<'C'
 #include "gpumc.h"
 static int is(double x, double y) { return x - y < 1e-12 && y - x < 1e-12; }
@@ -204,7 +205,7 @@ if have clang; then
         -o "$scratch/leaf" -lm
     check_fails 'values there' "$scratch/leaf"
 fi
-# Macros that programs have, named as attributes are.
+# Programs may define macros with the names of attributes.
 cat >"$scratch/named.c" <<'C'
 #define unused __attribute__((__unused__))
 #define noinline __attribute__((__noinline__))
@@ -216,7 +217,7 @@ for compiler in gcc clang; do
     have $compiler && check "$compiler: macros unused, noinline, always_inline" \
         $compiler -std=c99 $c_warnings -I.. -fsyntax-only "$scratch/named.c"
 done
-# A macro of one capital letter does no harm or is refused by name.
+# A macro whose name is one capital letter does no harm or is refused by an error that says so.
 told() { cc -std=c99 -I.. -D$1=10 -fsyntax-only "$scratch/implementation.c" 2>&1 | grep -q 'one capital letter'; }
 for letter in A B C D E G H J K L M N P Q R S U V W X Y Z; do check "a macro $letter is refused" told $letter; done
 for letter in F I O T; do
@@ -224,7 +225,7 @@ for letter in F I O T; do
         "$scratch/implementation.c"
 done
 
-# Broken twins: one conversion and one shadowed name that these flags must catch.
+# Broken variants: one with an implicit conversion and one with a shadowed name, which these flags must reject.
 mkdir "$scratch/broken"
 for fault in 'GPUMC__INLINE int gpumc__fault(double x) { return x; }' \
              'GPUMC__INLINE int gpumc__fault(int x) { if (x > 0) { int x = 1; return x; } return 0; }'; do
