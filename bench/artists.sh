@@ -1,7 +1,7 @@
 #!/bin/sh
 # The artist benchmark: examples/artists.c in the settings quick (2 chains x (200 + 200)), standard (4 x (500 + 500))
 # or publication (4 x (1000 + 1000)), target acceptance 0.9, several runs with seeds 1, 2, ...; JSON on the standard
-# output. `default` is standard's four chains with 1000 draws each and the library's own length of warm-up.
+# output. `default`: 4 chains with 1000 draws each and the library's own length of warm-up.
 #     sh bench/artists.sh [quick|standard|publication|default] [model|noise] [RUNS]
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
-# The framework that the shell tests source. `check TEXT COMMAND...` runs the command and counts it as passed or failed;
-# after a failure it shows the command's output, the same complaint only once. `skip TEXT` says what could not be
-# tried. `finish` prints the closing line and exits.
+# The framework that the shell tests source. `check TEXT COMMAND...` runs the command and counts it as passed or
+# failed; after a failure it shows the command's output, the same complaint only once. `skip TEXT` says what could
+# not be tried. `finish` prints the closing line and exits.
 set -u
 passed=0 failed=0 skipped=0
 scratch=$(mktemp -d) || exit 1

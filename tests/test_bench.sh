@@ -1,6 +1,6 @@
 #!/bin/sh
-# The programs of bench/ that need no GPU run to their end, each at its smallest size, and print figures: programs that
-# nobody runs for weeks would otherwise break unnoticed. The values of the figures are not checked.
+# The programs of bench/ that need no GPU run to their end, each at its smallest size, and print figures: programs
+# that nobody runs for weeks would otherwise break unnoticed. The values of the figures are not checked.
 . ./check.sh
 cd ..
 

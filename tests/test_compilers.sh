@@ -123,8 +123,8 @@ C
 else skip 'no musl-gcc'; fi
 
 # The declarations must be harmless under any flags of the user. The implementation recognises NaN under them, or
-# refuses to compile. Samplers and diagnostics handle NaN: with too few draws to choose a sampler NUTS is kept, and the
-# Monte Carlo error of a quantile of a constant is NaN.
+# refuses to compile. Samplers and diagnostics handle NaN: with too few draws to choose a sampler NUTS is kept, and
+# the Monte Carlo error of a quantile of a constant is NaN.
 printf '#include "gpumc.h"\n' >"$scratch/user.c"
 cat >"$scratch/fast.c" <<'C'
 #define GPUMC_STATIC                    /* what is not used is not compiled */

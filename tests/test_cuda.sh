@@ -1,7 +1,7 @@
 #!/bin/sh
-# Leaf functions as CUDA device code for architectures from sm_75 that the installed nvcc knows, one of each
-# family, with make long all: warnings are errors, nothing spills. Needs no GPU. GPUMC_CUDA_ARCHS limits the
-# architectures, as in GPUMC_CUDA_ARCHS="75 90".
+# Compiles the leaf functions, the team and gpumc_cuda.cu as CUDA device code for the architectures from sm_75 on that
+# the installed nvcc knows (one per family; with make long all of them): warnings are errors, and no register may
+# spill. This needs no GPU. GPUMC_CUDA_ARCHS limits the architectures, as in GPUMC_CUDA_ARCHS="75 90".
 . ./check.sh
 if ! have nvcc; then
     skip 'no nvcc: CUDA device code'
@@ -16,8 +16,8 @@ strict='-std=c++17 -O3 -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wno-unused
 
 source_of() { if [ "$1" = gpumc_cuda ]; then echo ../gpumc_cuda.cu; else echo "$1.cu"; fi; }
 
-# compile NAME ARCH [FLAG...]: device code alone, or with the host's; the assembler's report goes to NAME.ARCH,
-# what the assembler was given to $scratch/ARCH/NAME.ptx
+# compile NAME ARCH [FLAG...]: compiles device code alone (output=-cubin) or with the host's code (output=-c); the
+# assembler's report goes to $scratch/NAME.ARCH, its input to $scratch/ARCH/NAME.ptx
 output=-cubin
 compile() {
     name=$1 arch=$2
@@ -29,7 +29,7 @@ compile() {
     grep -m 5 -E 'error|warning' "$scratch/$name.$arch"
     return 1
 }
-# assemble NAME ARCH [FLAG...]: the same from what the compiler made of it for the oldest
+# assemble NAME ARCH [FLAG...]: assembles for ARCH the PTX that the compiler made for the oldest architecture
 assemble() {
     name=$1 arch=$2
     shift 2
@@ -38,7 +38,7 @@ assemble() {
     grep -m 5 -E 'error|warning' "$scratch/$name.$arch"
     return 1
 }
-# Most registers of any kernel, and the bytes that spill.
+# The largest number of registers of any kernel, and the bytes spilled by all.
 registers() { sed -nE 's/.*Used ([0-9]+) registers.*/\1/p' "$1" | sort -n | tail -n 1; }
 spilled() {
     awk '/spill stores/ { for (i = 2; i <= NF; i++) if ($i == "spill") n += $(i - 2) }
@@ -50,7 +50,7 @@ no_spills() {
     [ "$(spilled "$1")" = 0 ] && [ "$(kernels "$1")" -gt 0 ]
 }
 
-# device HOW NAME ARCH [FLAG...]
+# device HOW NAME ARCH [FLAG...]: checks that HOW (compile or assemble) succeeds and that no kernel spills
 device() {
     how=$1
     shift
@@ -60,10 +60,10 @@ device() {
     echo "$1, sm_$2: $(kernels "$report") kernels, at most $(registers "$report") registers"
 }
 
-# Oldest (with the host's code) and newest architecture through the compiler; no source asks which one it is, so
-# that the assembler alone does for those between. Leaf functions keep everything in registers: there local memory
-# is an error too. With make long also what takes the compiler longest: the team for the newest, and gpumc_cuda.cu
-# in single precision.
+# The oldest architecture (gpumc_cuda.cu with its host code) and the newest go through the compiler; no source tests
+# __CUDA_ARCH__, so those between need only the assembler. Leaf functions keep everything in registers: for them local
+# memory is an error too. With make long also what takes the compiler longest: the team for the newest, and
+# gpumc_cuda.cu in single precision.
 ends=$(printf '%s\n' "$oldest" "$newest" | sort -u)
 between=$(printf '%s\n' $archs | grep -vxF "$ends")
 [ -n "${LONG:-}" ] || between=$(echo "$between" | awk '{ family = int($1 / 10) } !seen[family]++')
@@ -82,11 +82,11 @@ for arch in $between; do
     device assemble leaf "$arch" -warn-lmem-usage
     device assemble gpumc_cuda "$arch"
 done
-# The rows of the stop-signal models, in one stage and in two: 40 s an architecture, so with make long.
+# The rows of the stop-signal models, in one stage and in two: 40 s per architecture, so only with make long.
 stop_rows="-I.. -DGPUMC_ROWS=\"examples/stop_signal_rows.h\""
 if [ -n "${LONG:-}" ]; then for arch in $archs; do device compile gpumc_cuda "$arch" $stop_rows; done; fi
 
-# The launches, where there is a GPU: the same program that test_device.sh runs on the CPU.
+# Where there is a GPU, kernels are launched too: by the same program that test_device.sh runs on the CPU.
 if nvidia-smi >/dev/null 2>&1; then
     check 'gpumc_cuda.cu for this GPU' nvcc $strict -arch=native $rows -c ../gpumc_cuda.cu -o "$scratch/cuda.o"
     check 'a program with it' sh -c "cc -std=c99 -O1 -DGPUMC_STATIC -DGPUMC_IMPLEMENTATION \
@@ -101,7 +101,7 @@ fi
 spills_noticed() { compile leaf "$oldest" -DSPILL && no_spills "$scratch/leaf.$oldest"; }
 check_fails 'a kernel that spills must be noticed' spills_noticed
 
-# The whole header in a file that nvcc compiles for the host, not optimised: test_compilers.sh does that.
+# The whole header in a file that nvcc compiles for the host, without optimisation: test_compilers.sh covers that.
 cat >"$scratch/host.cu" <<'C'
 #define GPUMC_IMPLEMENTATION
 #include "gpumc.h"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# gpumc_cuda.cu compiled for the CPU: everything but launches and copies is the text that the GPU runs. More variants
-# with make long.
+# gpumc_cuda.cu compiled for the CPU: all code except launches and copies is the source that the GPU runs. `make long`
+# adds variants.
 . ./check.sh
 CXX=${CXX:-c++}
 CC=${CC:-cc}
@@ -26,14 +26,15 @@ check 'gpumc_cuda.cu as C++17' compile ../gpumc_cuda.cu seventeen -std=c++17 -O1
 check 'a program with it' link seventeen
 check 'the same sums as the CPU' whole seventeen
 
-# The same with a change by sed, which must change something and compile.
+# build_variant SED: the same with an edit by sed, which must change the source; the result must compile.
 build_variant() {
     sed "$1" ../gpumc_cuda.cu >"$scratch/variant.cu"
     ! cmp -s ../gpumc_cuda.cu "$scratch/variant.cu" && compile "$scratch/variant.cu" variant -std=c++17 -O1 \
         && link variant
 }
 variant() { build_variant "$1" && whole variant; }
-# Broken variants that the comparison must notice, and no compiler in its place; ends with the first failure.
+# broken SED: for check_fails. A broken variant must compile, and the comparison of its sums must then fail; the
+# program is ended by its first failure.
 broken() { build_variant "$1" || return 0; ! "$scratch/variant" | grep -q failed:; }
 check_fails 'a tree that ends early' broken 's/offset > 0; offset/offset > 1; offset/'
 check_fails 'no compiler but nvcc without the switch' $CXX -x c++ -I.. -fsyntax-only ../gpumc_cuda.cu

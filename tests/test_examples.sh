@@ -1,7 +1,7 @@
 #!/bin/sh
-# The examples do what their head comments say: each builds with its build line and prints the output shown
-# there, up to Monte Carlo error and times; wrong arguments are refused by name and with the right status;
-# files come out whole; the program of the README is the example's, compiles and runs.
+# The examples do what their head comments say: they build as stated and print the output shown there, up to Monte
+# Carlo error and times; wrong arguments are refused by name and with the right exit status; output files are
+# complete; the program in the README is that of the example, compiles and runs.
 . ./check.sh
 cd ..
 CC=${CC:-cc}
@@ -15,9 +15,9 @@ expected() {
     awk '/^ *Output:/ { on = 1; next } /\*\// { exit } on && (NF || n++) { sub(/^   /, ""); print }' "$1"
 }
 
-# compare EXPECTED ACTUAL: the same lines word by word. Numbers of a table row (name, mean, mcse, sd, q5, q50,
-# q95, ess_bulk, ess_tail, r_hat) may differ by what other random numbers would do; other numbers and counts
-# of gradients by a quarter, of divergences by 10; times, and which element is the worst, are free.
+# compare EXPECTED ACTUAL: compares lines word by word. Numbers of a table row (name, mean, mcse, sd, q5, q50, q95,
+# ess_bulk, ess_tail, r_hat) may differ as much as another seed would change them; other numbers and counts of
+# gradients may differ by a quarter, of divergences by 10; times, and the name of the worst element, are ignored.
 compare() {
     awk '
     function off(what) { print FNR ": " what ": expected [" want[FNR] "], got [" $0 "]"; bad = 1 }
@@ -54,8 +54,8 @@ compare() {
     END { if (lines != n) { print "expected " n " lines, got " lines + 0; bad = 1 } exit bad }' "$1" "$2"
 }
 
-# The main job is built by the very line of its head comment; for the other programs the implementation, which
-# takes seconds, is compiled once: GPUMC__IMPLEMENTED leaves of the header what stands above the stop line.
+# The first example is built by the very line of its head comment. For the others the implementation, which takes
+# seconds, is compiled once: with GPUMC__IMPLEMENTED the header is only the interface, above the line of ####.
 first_example() { built build/eight_schools && cp "$tests/build/eight_schools" "$scratch"; }
 check 'the implementation' built build/gpumc.o
 cp tests/build/gpumc.o "$scratch" || finish
@@ -83,7 +83,7 @@ awk '$1 == "mu" { $2 += 0.3 * $4 } { print }' "$scratch/eight_schools.output" >"
 expected examples/eight_schools.c >"$scratch/expected"
 check_fails "a wrong mean passes" compare "$scratch/expected" "$scratch/wrong"
 
-# Its states sampled, which are parameters of a walk then, the Nile has the same posterior.
+# With its states sampled as parameters (a walk), the model of the Nile has the same posterior.
 without_cost() { grep -v '^gradients=' "$1"; }
 check 'nile: states sampled' sh -c "cd '$scratch' && ./nile states=sampled >sampled.output"
 without_cost "$scratch/nile.output" >"$scratch/summed"
@@ -92,7 +92,7 @@ check 'nile: the same posterior' compare "$scratch/summed" "$scratch/sampled"
 sed '/^drift/s/[0-9]/9/' "$scratch/sampled" >"$scratch/wrong"
 check_fails 'another drift passes' compare "$scratch/summed" "$scratch/wrong"
 
-# By link-time optimisation, for which gcc uses every core: the same to the last digit.
+# With link-time optimisation, for which gcc uses every core, the output is the same to the last digit.
 echo 'int main(void) { return 0; }' >"$scratch/empty.c"
 if $CC -flto=auto "$scratch/empty.c" -o "$scratch/linked" >/dev/null 2>&1; then
     check 'eight schools by -flto=auto' \
@@ -104,7 +104,7 @@ else skip 'no -flto=auto'; fi
 
 # ---- arguments ------------------------------------------------------------------------------------------
 
-# refuses STATUS TEXT COMMAND...: ends with the status and says the text on stderr, nothing on stdout.
+# refuses STATUS TEXT COMMAND...: the command exits with STATUS and prints TEXT on stderr, nothing on stdout.
 refuses() {
     wanted=$1 said=$2
     shift 2

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What gpumc.h promises as a text and as a translation unit: layout, names, no state of its own, every way
-# to include it.
+# What gpumc.h promises as a text and as a translation unit: layout, names, no global state, and every way of
+# including it.
 . ./check.sh
 header=../gpumc.h
 CC=${CC:-cc}
@@ -38,7 +38,8 @@ cited=$(grep -oE '(^|[ (])>>[a-z][a-z0-9_-]*' $header | sed 's/.*>>//' | sort -u
 check 'every tag that is mentioned exists' is_empty "$(printf '%s\n' "$cited" | grep -vxF "$known")"
 unset known cited
 
-# Conditional compilation belongs to the platform; what is allowed elsewhere is counted: a C++ frame, a guard.
+# Conditional compilation belongs in the platform sections. Elsewhere the C++ frame, the include guard and the
+# implementation switch are exempt, and what remains is limited in number.
 outside=$(awk '/^\/\* =+ >>/ { tag = $3 }
                /^ *# *if/ && tag !~ /platform$/ && !/__cplusplus|GPUMC_H|_IMPLEMENT/ {
                    print tag ": " $0
@@ -176,8 +177,8 @@ else
 fi
 linker=$CC
 
-# Static mode: each file has its own copy, unused functions are no warning, nothing is external. At -O0 gcc
-# compiles what tables of functions name, used or not: five times as long as with -O1.
+# Static mode: each file has its own copy, unused functions cause no warning, nothing is external. Not at -O0, where
+# gcc compiles all functions named in tables, used or not, and takes five times as long as with -O1.
 for name in user caller; do
     printf '#define GPUMC_STATIC\n#define GPUMC_IMPLEMENTATION\n' | cat - "$scratch/$name.c" \
         >"$scratch/static_$name.c"
@@ -192,7 +193,7 @@ cp $header "$scratch/renamed/mc.hpp"
 sed 's/gpumc\.h/mc.hpp/' "$scratch/main.c" >"$scratch/renamed/main.c"
 check 'a renamed copy' $CC -std=c99 -Wall -Wextra -Werror -fsyntax-only "$scratch/renamed/main.c"
 
-# Feature macros are set by whoever includes a system header first: under -std=c99 that hides POSIX names.
+# A system header included before gpumc.h fixes the feature macros: under -std=c99 that hides POSIX names.
 for before in '#include <stdio.h>' '#include <time.h>' \
               '#include <unistd.h>\n#include <pthread.h>\n#include <signal.h>' \
               '#define _POSIX_C_SOURCE 200112L' '#define _GNU_SOURCE'; do
@@ -200,7 +201,7 @@ for before in '#include <stdio.h>' '#include <time.h>' \
     check "after $(printf "$before" | tr '\n' ' ')" $CC $plain -fsyntax-only "$scratch/after_system.c"
 done
 
-# What Qt and Windows make macros of.
+# Names that Qt and Windows define as macros.
 {
     for word in slots emit near far IN OUT; do echo "#define $word"; done
     printf '#define %s\n' 'signals public' 'foreach for' 'small char' 'hyper int' 'interface struct' 'ERROR 0' \

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_math.c under other optimisation levels, instruction sets and contraction rules, by gcc and by clang;
-# and that at plain -O2 both turn a loop over every leaf into packed code of full width, nothing scalar left.
+# Runs test_math.c under other optimisation levels, instruction sets and contraction rules, by gcc and by clang, and
+# checks that at plain -O2 both compile a loop over any leaf to packed code of full width without scalar arithmetic.
 . ./check.sh
 
 values_are_right() {
@@ -13,7 +13,7 @@ values_are_right() {
     return $status
 }
 
-# Names the loops that hold a scalar operation or a call, or no register of their width.
+# Lists the loops that contain a scalar operation or a call, or use no register of the set's full width.
 scalar='^v?((add|sub|mul|div|sqrt|min|max|u?comi|cmp[a-z]*)sd|fn?m(add|sub)[0-9]+sd|cvt[a-z0-9]*s[di][0-9a-z]*)$'
 scalar_loops() {
     objdump -d --no-show-raw-insn "$1" | awk -v scalar="$scalar" '
@@ -50,7 +50,7 @@ for compiler in gcc clang; do
         skip "$compiler: no objdump, or not x86-64: packed code"
     fi
 done
-# Compiled, not linked, with -ffast-math: linking would switch subnormal numbers off.
+# -ffast-math is used to compile but not to link, because linking with it switches subnormal numbers off.
 have gcc && check 'gcc -ffast-math: values in loops' values_are_right gcc '-O2 -ffast-math -DONLY_LOOPS'
 if have python3 && python3 -c 'import mpmath' 2>/dev/null; then
     check 'the coefficients are those of poly.py' python3 poly.py ../gpumc.h ../examples/stop_signal_rows.h

@@ -43,7 +43,8 @@ int main(int argc, char **argv)
 }
 C
 
-# Says of every run, and of its matrices transposed, which must fail, whether all is as it was written.
+# Prints for every run whether all that cmdstanpy reads equals what was written; also with the matrices transposed,
+# which must not be equal.
 cat >"$scratch/read.py" <<'PY'
 import logging, math, sys
 import cmdstanpy, numpy

@@ -1,8 +1,7 @@
 #!/bin/sh
-# What gpumc writes, opened by those it is written for: ArviZ and xarray with zarr 2 and with zarr 3,
-# cmdstanpy, NumPy, and R's posterior. Draws must be the same to the last bit, diagnostics to 1e-9. The Python
-# packages are installed once, in these versions, to build/readers2 and build/readers3; what cannot be had is
-# skipped.
+# Reads gpumc's files with the programs they are meant for: ArviZ and xarray with zarr 2 and with zarr 3, cmdstanpy,
+# NumPy, and R's posterior. Draws must agree to the last bit, diagnostics to 1e-9. The Python packages are installed
+# once, in these versions, to build/readers2 and build/readers3; what cannot be installed is skipped.
 . ./check.sh
 CC=${CC:-cc}
 common="pandas==2.2.3 scipy==1.13.1"
@@ -10,8 +9,8 @@ pins2="arviz==0.20.0 xarray==2024.11.0 zarr==2.18.7 numcodecs==0.13.1 numpy==1.2
  cmdstanpy==1.2.5 $common"
 pins3="arviz==0.23.4 xarray==2025.12.0 zarr==3.1.6 numpy==2.2.6 matplotlib==3.10.7 $common"
 
-# Writes, in the folder given: a store with every group and with labels, a streamed one of the same draws, one
-# of a stream that was stopped, a merged one, .npy, tidy CSV, Stan CSV, summary.
+# Writes to the given folder: a store with every group and with labels, a streamed store of the same draws, the store
+# of a stopped stream, a merged store, .npy, tidy CSV, Stan CSV, and the summary.
 cat >"$scratch/write.c" <<'C'
 #define GPUMC_IMPLEMENTATION
 #include "gpumc.h"
@@ -113,8 +112,8 @@ int main(int argc, char **argv)
 }
 C
 
-# read.py FOLDER: exits with 0 when everything is as it should be. With a second argument the draws are taken
-# in the wrong order, which must fail.
+# read.py FOLDER: exits with 0 if everything agrees. With a second argument the draws are read in the wrong order, and
+# the comparison must fail.
 cat >"$scratch/read.py" <<'PY'
 import os, sys, warnings
 import numpy, pandas, xarray, zarr, arviz

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The pages of test_report.c as a browser lays them out, light and dark, wide, narrow and printed: every panel
-# is there, nothing is wider than the window, words stay inside their panels and off each other, contrast is
-# enough to read. A script that measures is added to copies of the pages. Wants Chromium.
+# The pages of test_report.c as a browser lays them out, light and dark, wide, narrow and printed: every panel is
+# present, nothing is wider than the window, texts neither leave their panels nor overlap, and contrast suffices for
+# reading. A measuring script is added to copies of the pages. Needs Chromium.
 . ./check.sh
 for browser in chromium chromium-browser google-chrome none; do have $browser && break; done
 [ $browser != none ] || { skip 'no chromium: nobody has looked at the report'; finish; }
@@ -67,7 +67,7 @@ browse() {
         --user-data-dir="$scratch/profile" --window-size=$width,1400 "$@" 2>"$scratch/browser"
 }
 
-# laid_out PAGE WIDTH SCHEME: as many panels as the page has, in that scheme, without complaint.
+# laid_out PAGE WIDTH SCHEME: the script finds all panels of the page in that colour scheme and reports no fault.
 laid_out() {
     sed '$d' "$scratch/kept/$1.html" | cat - "$scratch/measure.html" >"$scratch/measured.html"
     echo '</body></html>' >>"$scratch/measured.html"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# An example that is killed at random moments and started again until it is done writes the files of a run in
-# one go; asked to stop by a signal it saves, ends with status 75 and goes on when started again.
+# An example that is killed at random moments and restarted until it finishes writes the same files as an
+# uninterrupted run; on SIGTERM, SIGINT or SIGUSR1 it saves, exits with status 75, and continues when restarted.
 # KILLS=100 sh test_resume.sh kills it more often, as `make long` does.
 . ./check.sh
 CC=${CC:-cc}
@@ -15,11 +15,11 @@ check 'the example' $CC -O2 -DGPUMC__IMPLEMENTED ../examples/hierarchical.c buil
 cd "$scratch" || exit 1
 model='size=100 num_samples=300 thin=100'
 
-# Files of a prefix without the times in them.
+# draws PREFIX: the CSV files of a run without the lines of times.
 draws() { for chain in 1 2 3 4; do grep -v ' seconds (' "$1_$chain.csv" || return 1; done; }
 same() { draws "$1" >one && draws "$2" >two && cmp one two && cmp "$1.summary" "$2.summary"; }
 refuses_seed() { ! ./example $model seed=5 checkpoint=state >out 2>err && grep -q seed err; }
-# run PREFIX: starts it or goes on with it; under "$before", a time limit
+# run PREFIX: starts or resumes the example, prefixed by $before (a time limit, or empty)
 run() { $before ./example $model threads=$threads csv="$1" summary="$1.summary" checkpoint=state \
         checkpoint_seconds=0.02 >out 2>err; }
 
@@ -57,7 +57,7 @@ echo "killed $killed times in $((runs + 1)) runs"
 rm -f state*
 
 # ---- stopped
-# After a third of the time of a run or, where it was done by then, half of that and so on.
+# Stops after a third of the time of an uninterrupted run; if the run has finished by then, after half of that, etc.
 for signal in TERM INT USR1; do
     stops=0
     for part in 3 6 12 24 48; do

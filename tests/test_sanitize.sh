@@ -1,8 +1,8 @@
 #!/bin/sh
-# The C tests once more under the address and undefined-behaviour sanitizers, the threaded run under the
-# thread sanitizer, and failures (with make long threads too) under clang's memory sanitizer. Programs that
-# sample for long are left out, and parts that do by QUICK; those that take minutes here come with `make long`.
-# So do the sanitizers of gcc where clang has them too: gcc takes five times as long to compile for them.
+# Repeats the C tests under the address and undefined-behaviour sanitizers, test_threads under the thread sanitizer,
+# and test_failures (with make long test_threads too) under clang's memory sanitizer. Programs that sample for long
+# are left out, as are, by QUICK, such parts of others; programs that take minutes here run with `make long`. So do
+# the sanitizers of gcc where clang has them too, because gcc takes five times as long to compile with them.
 . ./check.sh
 CC=${CC:-cc}
 heavy='test_posteriordb test_sbc test_targets'
@@ -14,10 +14,10 @@ export QUICK=1 UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1 MSAN_OPTIONS=allocator_may_return_null=1
 export ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1
 
-# The sanitizers' own shadow memory needs a layout that some kernels randomise too much.
+# The shadow memory of the sanitizers fails under the strong address randomisation of some kernels: switch it off.
 steady() { if have setarch && setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi; }
 
-# works COMPILER FLAG: the sanitizer is installed and notices the fault it is for
+# works COMPILER FLAG: the sanitizer is installed, accepts a correct program and detects the fault that it is for
 works() {
     cat >"$scratch/probe.c" <<'C'
 #include <pthread.h>
@@ -47,10 +47,10 @@ C
     ! steady "$scratch/probe" "$@"
 }
 
-# What takes long in a test that is linked with the implementation is its own rows: -O1 pays for those, and
-# for those that hold it and compute for longer than that takes.
-# sanitized SANITIZER COMPILER COMPILER_OF_HOLDERS TEST...: tests with the implementation that they are linked
-# with; those that hold it themselves by a compiler of their own
+# Tests that are linked with the implementation spend their time in their own rows, for which -O1 is worth compiling;
+# of the tests that contain the implementation (holders), only for those that compute longer than -O1 takes.
+# sanitized SANITIZER COMPILER COMPILER_OF_HOLDERS TEST...: compiles the implementation and the tests linked with it by
+# COMPILER, the holders by COMPILER_OF_HOLDERS, and runs all
 sanitized() {
     sanitizer=$1 linked=$2 holders=$3
     shift 3
@@ -81,7 +81,7 @@ names=
 for source in test_*.c; do
     case " $heavy " in *" ${source%.c} "*) ;; *) names="$names ${source%.c}" ;; esac
 done
-# with_sanitizer NAME TEST...: by clang where it can; all but the holders by $CC with LONG
+# with_sanitizer NAME TEST...: uses clang if it has the sanitizer, else $CC; with LONG, $CC for all but the holders
 with_sanitizer() {
     sanitizer=$1 quick=$CC linked=$CC
     shift

@@ -1,14 +1,14 @@
-/* Trials of the stop-signal task: every file that is right is read alike however it is written, every one
-   that is wrong is refused with line and column, wherever it is cut; simulated trials have the probabilities
-   that the likelihood says, and the published statistics; what is written is read again; predictions hold
-   what was drawn from the model and show what another model cannot do. */
+/* Data of the stop-signal task. Valid files give the same trials whatever their format; invalid ones are refused with
+   line and column, truncated ones too. Simulated trials have the probabilities that the likelihood gives, and the
+   published statistics; files written are read back unchanged; predictive bands contain data drawn from the model and
+   reveal what another model cannot reproduce. */
 #define _POSIX_C_SOURCE 200809L
 #include "../gpumc.h"
 #include "check.h"
 #include "folder.h"
 #include "../examples/stop_signal_data.h"
 
-/* One instruction set will do: test_stop_signal.c has them all, and each takes the compiler seconds. */
+/* One instruction set suffices: test_stop_signal.c tests all, and each takes seconds to compile. */
 #undef GPUMC__ISA_COPIES
 #undef GPUMC__ISA_TABLE
 #define GPUMC__ISA_COPIES(X, ...) X(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, __VA_ARGS__)
@@ -194,7 +194,7 @@ static void test_refused(void)
     }
 }
 
-/* A file that is cut is refused wherever that is but at the end of a line, and never read beyond its end. */
+/* A truncated file is refused unless it ends at the end of a line, and is never read beyond its end. */
 static void test_cut(void)
 {
     static const char text[] = HEAD ROWS;
@@ -298,7 +298,7 @@ static void test_million_rows(void)
 
 static double typical[SS_N_PARAMETERS];
 
-/* Standard errors that a mean of n draws lies off. */
+/* By how many standard errors the mean of n draws differs from the expected mean (tests allow 4). */
 static double errors_off(double sum, double squares, double n, double mean)
 {
     const double m = sum / n, variance = squares / n - m * m;
@@ -336,7 +336,7 @@ static void test_draws(void)
     CHECK(fabs(errors_off(sums[2][0], sums[2][1], n, ss_stop_mean(typical, 0.1))) < 4, "stop mean %g, not %g",
           sums[2][0] / n, ss_stop_mean(typical, 0.1));
     memset(sums, 0, sizeof sums);
-    for (int k = 0; k < 3; k++)                     /* by parts: mostly the normal one, mostly the other, far out */
+    for (int k = 0; k < 3; k++)                     /* the normal part dominates; the exponential part; far tail */
         for (int i = 0; i < (int)n / 10; i++) {
             const double tau = k == 0 ? 0.005 : 0.05, above = k == 2 ? 3 : 0.2 + 0.02 * 4.5;
             const double s = ss_draw_ex_gaussian(0.2, k == 2 ? 0.08 : 0.02, tau, above, &rng);
@@ -372,15 +372,15 @@ static void test_design(void)
         if (stops != 3) CHECK(0, "%d stop trials instead of 3", stops);
     }
     CHECK(pairs == 0, "%d stop trials beside another", pairs);
-    /* of the 10 sets of three, 6 have the first trial */
+    /* of the 10 sets of three trials, 6 contain the first one */
     CHECK(abs(seen[0] - 18000) < 4 * 85 && abs(seen[6] - 18000) < 4 * 85, "%d and %d at the ends", seen[0],
           seen[6]);
 }
 
 enum { BINS = 12 };
 
-/* Trials at one delay fall into bins of response and time as often as the likelihood says (chi-squared; the
-   bins' probabilities by Simpson's rule). */
+/* Counts of simulated trials at one delay, binned by response and time, agree with the likelihood (chi-squared test;
+   the probabilities of the bins by Simpson's rule). */
 static void test_likelihood(int ssd_ms)
 {
     const int n = 100000, go = ssd_ms == SS_NONE;
@@ -416,7 +416,7 @@ static void test_likelihood(int ssd_ms)
           2 * BINS);
 }
 
-/* The published statistics of the ABCD task, as the typical values give them. */
+/* Trials simulated at the typical values have the published statistics of the ABCD task. */
 static void test_published(void)
 {
     const size_t n = 1000;
@@ -452,7 +452,7 @@ static void test_published(void)
     free(theta);
 }
 
-/* Responses move the staircase as they should, within its bounds, and runs start anew or do not. */
+/* Responses move the staircase by its rule and within its bounds; runs restart it or continue it, as the task says. */
 static void test_staircase(void)
 {
     ss_task task = { 40, 20, 3, 50, 50, 150, 0, 0 };
@@ -541,7 +541,7 @@ static void test_group_files(void)
 
 /* ---- predictions --------------------------------------------------------------------------------- */
 
-/* Statistics of two subjects by hand. */
+/* Statistics of two subjects, against values worked out by hand. */
 static void test_statistics(void)
 {
     static ss_trial trials[] = {
@@ -597,8 +597,8 @@ static size_t outside(const ss_check *c, ss_what what, size_t *n)
     return found;
 }
 
-/* Data lie in the bands of the model they come from; RDEX, whose rates do not depend on the delay, cannot
-   show errors at short ones. */
+/* Data lie within the predictive bands of the model they were drawn from; RDEX, whose rates do not depend on the
+   delay, cannot reproduce the errors at short delays. */
 static void test_predictions(void)
 {
     const ss_group group = ss_group_default();

@@ -1,8 +1,7 @@
 #!/bin/sh
-# examples/stop_signal.c from its commands: builds by the line of its head comment, without warnings in C99
-# and C11; simulates, fits, checks and compares; refuses what is wrong with the right status and leaves
-# nothing half written; stops, resumes and makes the very draws of a run in one go; validate passes (make
-# long).
+# The commands of examples/stop_signal.c: it builds by the line of its head comment, and without warnings in C99 and
+# C11; simulates, fits, checks and compares; refuses wrong input with the right exit status and leaves no partly
+# written file; stopped and resumed it makes exactly the draws of an uninterrupted run; with make long validate passes.
 . ./check.sh
 cd ..
 CC=${CC:-cc}
@@ -17,7 +16,7 @@ check 'no warnings, C99' $CC -std=c99 -fsyntax-only $strict $source
 cp tests/build/stop_signal "$scratch" || finish
 cd "$scratch" || exit 1
 
-# says STATUS TEXT COMMAND...: exit status and a part of what the command prints
+# says STATUS TEXT COMMAND...: the command exits with STATUS and its output contains TEXT
 says() {
     want=$1 part=$2
     shift 2

@@ -1,6 +1,6 @@
-/* The likelihoods of the stop-signal models (examples/stop_signal_rows.h): known answers, densities that add
-   up to one over all outcomes, derivatives, simulated trials, and a whole study against an evaluation from
-   the definitions. What a test is good for is shown by likelihoods that are wrong. */
+/* The likelihoods of the stop-signal models (examples/stop_signal_rows.h): known values, total probability of all
+   outcomes, derivatives, simulated trials, and a whole study against an evaluation from the definitions. Deliberately
+   wrong likelihoods show that the tests can fail. */
 #include "../gpumc.h"
 #include "check.h"
 #include "../examples/stop_signal_sim.h"
@@ -8,12 +8,12 @@
 #include "../examples/stop_signal_model.h"
 #include "known_stop_signal.h"
 
-enum { MOST = 16, MANY_NODES = 192 /* where the error of the quadrature is not to count */ };
+enum { MOST = 16, MANY_NODES = 192 /* makes the quadrature error negligible */ };
 
 /* ---- one row ------------------------------------------------------------------------------------- */
 
-/* Log likelihood and derivatives of one row, the row object made anew; nodes of quadrature where it has
-   some. */
+/* Log likelihood and derivatives (to by) of one row, from a new row object, with n_nodes quadrature nodes if its kind
+   takes nodes. width: over which rates are rounded. */
 static double rounded_row(const gpumc_row_kind *kind, const double *p, const double *x, double width,
                           int n_nodes, gpumc_isa isa, double *by)
 {
@@ -75,7 +75,7 @@ static void test_known(void)
         }
 }
 
-/* A row of the reference table: which leaf, and where its numbers stand. */
+/* A row of the reference table, and the columns of its numbers. */
 enum { COLUMN_RT = 3, COLUMN_SSD, COLUMN_L, COLUMN_B, COLUMN_LOGLIK = 21, COLUMN_COND = 37, N_NUMBERS = 38 };
 typedef struct reference { char model[16], trial[16]; double number[N_NUMBERS]; } reference;
 
@@ -91,8 +91,8 @@ static int reference_read(FILE *file, reference *r)
     return 1;
 }
 
-/* takes: letters that number the table's columns from B on, which are B A t0 v+ v- v0 g mu sigma tau pgf ptf
-   mu_go sigma_go tau_go. */
+/* The leaf for a row of the table. takes: for each of its parameters the column of the table as a letter, a to o for
+   B A t0 v+ v- v0 g mu sigma tau pgf ptf mu_go sigma_go tau_go. */
 typedef struct reference_row { const gpumc_row_kind *kind; const char *takes; } reference_row;
 static reference_row reference_kind(const reference *r)
 {
@@ -109,7 +109,7 @@ static reference_row reference_kind(const reference *r)
     return r->trial[0] == 'g' ? go : strcmp(r->trial, "stop_success") == 0 ? stop : failed;
 }
 
-/* Adds the value of a row and its derivatives, by probabilities instead of their probits, to by. */
+/* Evaluates a row and adds its derivatives to by, those by probits converted to derivatives by the probabilities. */
 static double reference_add(const reference *r, reference_row row, const double *x, double *by)
 {
     double p[MOST], own[MOST], value;
@@ -163,20 +163,21 @@ static void test_reference(void)
 
 /* ---- all outcomes -------------------------------------------------------------------------------- */
 
-/* A model as the functions that give its trials; p holds its parameters as its stop row takes them. */
+/* The rows of a model for go trials, failed and successful stops; p: its parameters, in the order of the stop row. */
 typedef struct outcomes {
     const char *name;
     const gpumc_row_kind *go, *failed, *stop;
-    int t0;                               /* its place, or -1 */
-    int first, second;                    /* what is exchanged for an error: `width` values each, or none */
+    int t0;                               /* index in p, or -1 */
+    int first, second;                    /* indices of the `width` values that an error response exchanges */
     int width;
     double p[MOST];
 } outcomes;
 
-/* Whether a model has failures: the last two of its parameters. */
+/* Whether a model has go and trigger failures, whose probits are the last two of its parameters. */
 static int outcomes_fail(const outcomes *m) { return m->stop->n_group == m->failed->n_group + 1; }
 
-/* p of the rows for one response: those of its go process, perhaps exchanged, then mu sigma tau, y_tf. */
+/* Parameters of the go or failed row for one response: the go processes (exchanged if wrong), then mu sigma tau, and
+   y_tf if the model has failures. */
 static void outcome_parameters(const outcomes *m, int wrong, double *p)
 {
     const int n = (int)m->stop->n_group;
@@ -188,7 +189,7 @@ static void outcome_parameters(const outcomes *m, int wrong, double *p)
     if (outcomes_fail(m)) p[n - 2] = m->p[n - 1];
 }
 
-/* The likelihood of a response in [a, b], by 20 panels of 20 points. */
+/* The probability of a response in [a, b], by Gauss-Legendre quadrature with 20 points in each of 20 panels. */
 static double outcome_mass(const outcomes *m, const gpumc_row_kind *kind, int wrong, double a, double b,
                            double delay, double truncation)
 {
@@ -204,7 +205,7 @@ static double outcome_mass(const outcomes *m, const gpumc_row_kind *kind, int wr
     return sum;
 }
 
-/* How far the likelihoods of all outcomes are from adding up to one; delay < 0: a go trial. */
+/* The total probability of all outcomes minus one; delay < 0: a go trial. */
 static double outcomes_short(const outcomes *m, double delay, double truncation, double deadline)
 {
     const int n = (int)m->stop->n_group, n_choices = m->width ? 2 : 1, timed = deadline < SS_NO_DEADLINE;
@@ -247,7 +248,7 @@ GPUMC_ROW(wrong_go, 4, 0, 1)
     const gpumc_real winner[3] = { p[0], p[1], p[2] };
     return ss_wald_row(winner, x, by);
 }
-/* P(stop) put in as the probability to stop before the mean go time: */
+/* P(stop) replaced by the probability of stopping before the mean go time: */
 GPUMC_ROW(wrong_stop, 11, 0, 4)
 {
     const gpumc_real mean = p[1] + p[0] / ss_rate(p[2], p[4], p[5] * x[0], 0);
@@ -286,17 +287,17 @@ static void test_outcomes(void)
 
 /* ---- derivatives --------------------------------------------------------------------------------- */
 
-/* The extreme box, in the order of ss_parameter. (Nodes follow the stop process: they are too few for an
-   ex-Gaussian go process that is much narrower. In one corner of this box, two go processes at 0.9 of 0.06
-   and 0.02 beside sigma 0.004 and tau 0.4, the derivative by tau is 1.4e-3 off with 64 nodes, 2e-4 with
-   128.) */
+/* Extreme bounds of the parameters, in the order of ss_parameter. (Quadrature nodes follow the stop process and are
+   too few for an ex-Gaussian go process that is much narrower. In one corner of this box, with two go processes of
+   mu 0.9, sigma 0.06 and tau 0.02 and a stop process of sigma 0.004 and tau 0.4, the derivative by tau is off by
+   1.4e-3 with 64 nodes, by 2e-4 with 128.) */
 static const double box[SS_N_PARAMETERS][2] = {
     { 0.4, 3 }, { 0.03, 0.45 }, { 1, 7 }, { 0.1, 4 }, { 0.5, 6 }, { 0.5, 30 }, { 0.02, 0.6 }, { 0.004, 0.25 },
     { 0.004, 0.4 }, { -3, 0 }, { -3, 0 }, { 0.01, 2 }, { 0.2, 0.9 }, { 0.06, 0.25 }, { 0.02, 0.4 },
     { 0.2, 0.9 }, { 0.06, 0.25 }, { 0.02, 0.4 },
 };
 
-/* The derivative by p[k] by differences of order four, at a step relative to p[k]. */
+/* The derivative by p[k] from central differences of order four, with a step relative to p[k]. */
 static double difference(const gpumc_row_kind *kind, const double *p, const double *x, size_t k, double step)
 {
     double q[MOST], at[4];
@@ -309,7 +310,8 @@ static double difference(const gpumc_row_kind *kind, const double *p, const doub
     return ((at[0] - at[3]) + 8 * (at[2] - at[1])) / (12 * h);
 }
 
-/* Compares with differences at several steps: the largest distance that the best of them leaves. */
+/* Compares derivatives with differences at several steps. Returns the largest error over parameters, each with its
+   best step, and sets at to the parameter. */
 static double worst_difference(const gpumc_row_kind *kind, const double *p, const double *x, size_t *at)
 {
     double by[MOST], worst = 0;
@@ -323,7 +325,7 @@ static double worst_difference(const gpumc_row_kind *kind, const double *p, cons
     return worst;
 }
 
-/* A point of the box, every fourth a corner, and a trial whose likelihood is not zero there. */
+/* A random point of the box (corner: one of its corners) and a trial whose likelihood is not zero there. */
 static void draw_point(gpumc_rng *rng, gpumc_rng *times, const int *takes, size_t n, int corner,
                        const gpumc_row_kind *kind, double *p, double *x)
 {
@@ -346,12 +348,12 @@ static void draw_point(gpumc_rng *rng, gpumc_rng *times, const int *takes, size_
     x[2] = 0.05;
 }
 
-/* Whether a rate is about to arrive: the density has a kink there. */
+/* Whether x is near a kink of the density, where a growing rate arrives at its final value. */
 static int near_kink(ss_kind kind, const gpumc_row_kind *row, const double *p, const double *x)
 {
     const int stop = row->n_node_columns > 0;
     const double delay = stop ? x[0] : x[1], reach = p[5] * delay, last = stop ? x[2] - x[0] : x[0] - delay;
-    if (row->n_columns >= 3 && fabs(last - x[stop ? 1 : 2]) < 0.02) return 1; /* the truncation is one, too */
+    if (row->n_columns >= 3 && fabs(last - x[stop ? 1 : 2]) < 0.02) return 1; /* the truncation is a kink */
     if (kind != SS_RDEX_ABCD || row->n_group < 10) return 0;
     return fabs(fabs(p[2] - p[4]) - reach) < 0.05 * (1 + reach)
            || fabs(fabs(p[3] - p[4]) - reach) < 0.05 * (1 + reach);
@@ -381,7 +383,7 @@ static void test_derivatives(void)
     }
 }
 
-/* Where a growing rate arrives the value has no jump, and each side has its own derivative. */
+/* Where a growing rate arrives the log likelihood is continuous, and each side has its own derivatives. */
 static void test_kinks(void)
 {
     const double p[10] = { 1.25, 0.16, 3.1, 0.6, 2.1, 4, 0.16, 0.05, 0.07, -1.3 };
@@ -399,7 +401,8 @@ static void test_kinks(void)
     }
 }
 
-/* Rounded rates have no kink: derivatives are those of the value, which is the exact one beyond the width. */
+/* With rounded rates there is no kink: derivatives agree with differences everywhere, and beyond the width of the
+   rounding the value is exactly the unrounded one. */
 static void test_rounding(void)
 {
     const double arrival = 0.25, width = 0.12, h = 1e-5;
@@ -431,7 +434,7 @@ static void test_rounding(void)
 
 /* ---- simulated trials ---------------------------------------------------------------------------- */
 
-/* The shares of no response and of correct ones at one delay, against their likelihoods. */
+/* The shares of trials without a response and with a correct one at one delay, against their probabilities. */
 static void test_simulated(void)
 {
     static const int delays[] = { 0, 150, 400, 150, SS_NONE };
@@ -492,8 +495,8 @@ static double slow_both(const double *p, double v, double w, double time)
 {
     return slow_survivor(time - p[1], p[0], v) * slow_survivor(time - p[1], p[0], w);
 }
-/* The probability of no response where nothing fails: of a stop before the deadline by Simpson's rule on
-   20,000 intervals, and of both processes being late. */
+/* The probability of no response without failures: that of a stop before the deadline, by Simpson's rule on 20,000
+   intervals, plus that of stop and go processes all being later than the deadline. */
 static double slow_stop(const double *p, double v, double w, double delay, double deadline)
 {
     const int n = 20000, timed = deadline > 0;
@@ -509,8 +512,8 @@ static double slow_stop(const double *p, double v, double w, double delay, doubl
     return (sum * h / 3 + late * slow_Q(top, p + 6)) / slow_Q(0.05, p + 6);
 }
 
-/* The log likelihood of a trial, p as in ss_stop; stops keeps what is known for delays in steps of 50 ms.
-   deadline: 0 for none. */
+/* The log likelihood of a trial, p as in ss_stop. stops: cache of slow_stop for delays in steps of 50 ms, negative
+   where not yet computed. deadline: 0 for none. */
 static double slow_trial(const double *p, const ss_trial *trial, double deadline, double *stops)
 {
     const int right = trial->response == trial->stimulus;
@@ -535,7 +538,7 @@ static double slow_trial(const double *p, const ss_trial *trial, double deadline
            + log(slow_survivor(t, p[0], right ? w : v));
 }
 
-enum { SLOW_SIGMA = 7 };                   /* its place among the parameters; tau's is the next */
+enum { SLOW_SIGMA = 7 };                   /* index of sigma; tau is next */
 static double slow_normal(double x, double mean, double sd)
 { return -0.5 * (x - mean) * (x - mean) / (sd * sd) - log(sd) - 0.5 * log(2 * GPUMC_PI); }
 
@@ -562,8 +565,8 @@ static double slow_posterior(const ss_data *d, double deadline, const double *x)
     return lp;
 }
 
-/* The log sigmas and log taus in x become the coordinates that are sampled, by the head of
-   stop_signal_model.h; returns the log Jacobian of the way back. */
+/* Replaces the log sigmas and log taus in x by the rotated coordinates that are sampled (see the head of
+   stop_signal_model.h); returns the log Jacobian of the inverse. */
 static double turn_pairs(double *x, size_t n)
 {
     const double *m = x + 2 * SLOW_SIGMA;             /* location and scale of both */
@@ -610,7 +613,7 @@ static void test_study(double deadline)
             }
         }
         slow = slow_posterior(&d, deadline, x);
-        slow += turn_pairs(x, N);             /* x is that of the model now */
+        slow += turn_pairs(x, N);             /* x now holds the model's values */
         memset(grad, 0, sizeof grad);
         lp = model->log_density(x, grad, model->data);
         CHECK(fabs(lp - slow) < 1e-7, "deadline %g, round %d: %.10f, from the definitions %.10f", deadline,
@@ -620,8 +623,8 @@ static void test_study(double deadline)
     ss_data_free(&d);
 }
 
-/* The log likelihood of one ex-Gaussian go process in a trial, p as in ss_beests_stop; a stop by Simpson's
-   rule. */
+/* The log likelihood of a trial with one ex-Gaussian go process, p as in ss_beests_stop; the integral of a stop by
+   Simpson's rule. */
 static double slow_beests_trial(const double *p, const ss_trial *trial)
 {
     enum { INTERVALS = 20000 };
@@ -639,8 +642,8 @@ static double slow_beests_trial(const double *p, const ss_trial *trial)
     return log(pgf + (1 - pgf) * (1 - ptf) * sum * h / 3);
 }
 
-/* Priors of the forms whose populations are cut off, for the parameters of beests. Form T: mean and standard
-   deviation of a normal m within the bounds, s exponential. BEESTS: m uniform within the bounds, s too. */
+/* Priors of the forms with truncated populations, for the parameters of beests. Form T: m is normal (m_mean, m_sd),
+   truncated to the bounds, s exponential. BEESTS: m and s are uniform within their bounds. */
 typedef struct cut_prior { double lower, upper, m_mean, m_sd, s_lower, s_upper; } cut_prior;
 static const cut_prior cut_priors[2][6] = {
     { { 0, 1, 0.5, 0.5, 0, 0 }, { 0, 1, 0.1, 0.5, 0, 0 }, { 0, 1, 0.1, 0.5, 0, 0 },
@@ -658,15 +661,15 @@ static double slow_cut_prior(int form, int k, double m, double s)
     if (form == SS_FORM_BEESTS) return -log(c->upper - c->lower) - log(c->s_upper - c->s_lower);
     return slow_normal(m, c->m_mean, c->m_sd) - log(slow_cut_mass(c, c->m_mean, c->m_sd)) - s;
 }
-/* Of a subject's value the coordinate that is sampled: z, normal(0, 1), has as much below it as the value has
-   in the population. A probit is its own. */
+/* The sampled coordinate of a subject's value: z with Phi(z) equal to the value's cdf in the truncated population.
+   Probits are sampled as they are. */
 static double slow_cut_z(int form, int k, double m, double s, double value)
 {
     const cut_prior *c = &cut_priors[form == SS_FORM_BEESTS][k];
     return gpumc_inv_Phi((slow_Phi((value - m) / s) - slow_Phi((c->lower - m) / s)) / slow_cut_mass(c, m, s));
 }
 
-/* The populations of BEESTS that are cut off, in form T and in its own. */
+/* The log density of the models with truncated populations (form T or BEESTS), against the definitions. */
 static void test_cut_off(int form)
 {
     enum { N = 3, K = 8 };
@@ -720,8 +723,8 @@ static void small_study(ss_kind kind, double deadline, ss_data *d)
     exit(1);
 }
 
-/* Builds a model of data that another (or the same) has made, checks its gradient; returns the number of its
-   group's parameters, 0 if it is refused. */
+/* Builds a model on data simulated from another model (or the same) and checks its gradient; returns the number of
+   its group's parameters, 0 if it is refused. */
 static size_t try_model_on(ss_kind made, double made_deadline, ss_model_options options)
 {
     const char *name = ss_kind_get(options.kind)->name;

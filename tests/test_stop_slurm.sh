@@ -1,7 +1,7 @@
 #!/bin/sh
-# examples/slurm with a real Slurm: a controller and a node on this machine, in a folder of their own. The
-# array of chains is told to stop, saves, queues itself again, ends, and is merged; then the whole node.
-# Skipped where Slurm is not installed (Debian: slurm-wlm, munge) or this is not root, who alone may run jobs.
+# examples/slurm with a real Slurm: a controller and a node on this machine, in a folder of their own. The array job
+# of chains is told to stop, saves, requeues itself, finishes, and is merged; then the same for the whole-node job.
+# Skipped if Slurm is not installed (Debian: slurm-wlm, munge) or the user is not root, who alone may run jobs.
 . ./check.sh
 cd ..
 PATH=$PATH:/usr/sbin

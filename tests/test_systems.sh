@@ -1,9 +1,9 @@
 #!/bin/sh
-# Systems that are not there. For macOS, the BSDs and Windows on ARM the header must compile without a warning,
-# by a clang newer than the system's, and with `make long` link and compile the examples; nothing is run. What
-# is compiled for WebAssembly runs in wasmtime and must draw what this machine draws. Both are Python packages
-# (the compiler is zig's, with every system's headers and libraries), installed once to build/systems. And
-# programs for 32-bit x86, by a cross compiler, run as they are.
+# Systems other than this machine's. For macOS, the BSDs and Windows on ARM the header must compile without a warning,
+# by a clang newer than the system's; with `make long` it must also link, and the examples compile; nothing is run.
+# Programs for WebAssembly run in wasmtime and must make the draws of this machine. The compiler (zig, with the headers
+# and libraries of every system) and wasmtime are Python packages, installed once to build/systems. Programs for
+# 32-bit x86, by a cross compiler, run directly.
 . ./check.sh
 pins="ziglang==0.17.1 wasmtime==50.0.1"
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
@@ -23,8 +23,8 @@ else skip 'no i686-linux-gnu-gcc: 32 bits'; fi
 provide build/systems "$pins" || { skip 'no zig or wasmtime from PyPI: macOS, the BSDs, WebAssembly'; finish; }
 zig() { language=$1; shift; "$tests/build/systems/bin/python" -m ziglang $language "$@"; }
 
-# ---- compiled: unused functions are read, not translated; with -O2, which turns on checks of the C library that
-# make macros of its functions
+# ---- compiled: GPUMC_STATIC, so that code is generated only for what is used; -O2, which turns on checks of the C
+# library that replace its functions by macros
 printf '#define GPUMC_STATIC\n#define GPUMC_IMPLEMENTATION\n#include "%s/gpumc.h"
 int main(void) { return gpumc_exp(0) != 1; }\n' "${PWD%/*}" >"$scratch/main.c"
 cp "$scratch/main.c" "$scratch/main.cc"
@@ -43,7 +43,7 @@ sed 's|".*/gpumc.h"|"gpumc.h"|' "$scratch/main.c" >"$scratch/wrong/main.c"
 check_fails 'a function declared otherwise than macOS has it' \
     zig cc -target aarch64-macos -c "$scratch/wrong/main.c" -o "$scratch/main.o"
 
-# Linked, with everything that the header has; and the examples.
+# The whole implementation, linked; and the examples, compiled.
 if [ -n "${LONG:-}" ]; then
     for system in aarch64-macos x86_64-macos x86_64-freebsd x86_64-netbsd x86_64-openbsd aarch64-windows-gnu; do
         check "$system: linked" zig cc -target $system -O1 "$scratch/whole.c" -o "$scratch/program" -lm

@@ -1,12 +1,12 @@
 #!/bin/sh
-# The loops that GPUMC_ROW and GPUMC_CELLS write are packed code of the full width of each instruction set: by
-# gcc at -O2 and at -O0, by clang at -O2. What is left scalar is what depends on parameters alone. A row that
-# calls libm must be noticed. So are the sampler's own loops and the products with a design matrix.
+# The loops that GPUMC_ROW and GPUMC_CELLS generate are packed code of the full width of each instruction set: by gcc
+# at -O2 and at -O0, by clang at -O2. Only terms of the parameters alone remain scalar. A row that calls libm must be
+# rejected. The sampler's own loops and the products with a design matrix must be packed code too.
 . ./check.sh
 
-# Lists the loops with less packed arithmetic of their own width than these rows need, with so much scalar
-# arithmetic that it must be a second copy of the row (additions aside: they sum the lanes), or with a call.
-# Of nodes clang keeps a scalar copy, for the case that its sums overlap the nodes, which they never do.
+# Lists the loops that have less packed arithmetic of their own width than these rows need, or a call, or so much
+# scalar arithmetic that it must be a second copy of the row (additions are not counted: they sum the lanes). In loops
+# over nodes scalar code is allowed: clang keeps a copy for the case, which never occurs, that sums and nodes overlap.
 poor_loops() {
     objdump -dr --no-show-raw-insn "$1" | awk '
         function finish() {
@@ -37,8 +37,8 @@ vectorises() {
 
 accepts_broken() { ! compiles_rows "$@" -DBROKEN || [ -z "$(poor_loops "$scratch/vector.o")" ]; }
 
-# Lists the products with a design matrix whose packed arithmetic is less than they need, four columns or blocks
-# at one point or four, or next to which there is scalar code.
+# Lists the products with a design matrix (four columns or blocks, at one point or four) that have less packed
+# arithmetic than they need, or any scalar arithmetic.
 poor_products() {
     objdump -d --no-show-raw-insn "$1" | awk '
         function finish() { if (name && (packed < need || scalar)) print name, packed, "packed,", scalar, "scalar" }
@@ -60,7 +60,7 @@ multiplies() {
     [ "$products" -eq 12 ] && [ -z "$left" ]
 }
 
-# Lists the copies for AVX2 of the sampler's and the summaries' loops that have no packed arithmetic of its width.
+# Lists the AVX2 copies of the sampler's and the summaries' loops without packed arithmetic of AVX2's width.
 copies() {
     left=$(objdump -d --no-show-raw-insn "$scratch/products.o" | awk '
         /^[0-9a-f]+ </ { name = $2; if (name ~ /^<gpumc__[a-z0-9_]*_avx2[.>]/) all[name] += 0 }
@@ -87,7 +87,7 @@ compiled() {
         $1 -std=c99 $2 $warnings -DGPUMC_IMPLEMENTATION -x c -c "$3" -o "$scratch/products.o"
 }
 
-# Without its pragma clang says which loops it does not vectorise; both see what may be overrun.
+# Without the header's pragma clang reports the loops that it does not vectorise; both compilers check for overruns.
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3'
 sed 's/ _Pragma("clang diagnostic ignored [^)]*)//' ../gpumc.h >"$scratch/told.h"
 for compiler in gcc clang; do

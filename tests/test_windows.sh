@@ -1,7 +1,6 @@
 #!/bin/sh
-# Windows, by a cross compiler and wine: header and examples beside all of windows.h, whose macros take names
-# like near, far and small; the tests that need nothing of POSIX, threads among them; files byte for byte those
-# of Linux.
+# Windows, by a cross compiler and wine: the header after all of windows.h, whose macros take names like near, far and
+# small; the examples; the tests that need no POSIX, threads included; files must be byte for byte those of Linux.
 . ./check.sh
 cross=x86_64-w64-mingw32-gcc emulator=wine
 export QUICK=1 WINEDEBUG=-all WINEPREFIX="$scratch/wine"
@@ -23,12 +22,12 @@ for source in ../examples/*.c; do
 done
 
 have wine || { skip 'no wine: programs for Windows'; finish; }
-trap '{ wineserver -k; wineserver -w; rm -rf "$scratch"; } 2>/dev/null' EXIT     # it writes there to its end
+trap '{ wineserver -k; wineserver -w; rm -rf "$scratch"; } 2>/dev/null' EXIT     # wine writes to $scratch until it ends
 for name in test_diagnose test_math test_rng test_rows test_run test_threads test_transform; do
     check "$name on Windows" emulated -O1 $name
 done
 
-# A run that is stopped twice, saved over the file that it is resumed from, ends with the draws of one in one go.
+# A run that is stopped twice, saving over the file it was resumed from, makes the draws of an uninterrupted run.
 cat >"$scratch/stopped.c" <<'C'
 #include "gpumc.h"
 static gpumc_stop_flag stop;
@@ -66,7 +65,7 @@ check 'stopped and resumed, for Windows' \
     $cross -std=c99 -O1 -I.. "$scratch/stopped.c" "$scratch/gpumc.o" -o "$scratch/stopped.exe" -pthread
 check 'stopped and resumed twice' sh -c "cd $scratch && wine stopped.exe"
 
-# Times apart, eight schools writes there what it writes here: draws as CSV, as a Zarr store, and the summary.
+# Except for times, eight schools writes on Windows what it writes here: draws as CSV and Zarr store, the summary.
 without_times() { [ -s "$1" ] || return 1; tr -d '\r' <"$1" | sed -E 's/(_s=|time":)[-+.0-9e]+//g; s/, [.0-9]+ s$//; / seconds \(/d'; }
 same_file() { without_times "linux$1" >one && without_times "windows$1" >two && cmp one two; }
 cd "$scratch" || exit 1
