@@ -2,9 +2,9 @@
 """Writes known_dist.h: densities, cdfs, quantiles, moments and all their partial derivatives at 60 digits
 (mpmath).
 
-Only densities and cdfs are written down here; derivatives are central differences at high precision, so they
-share no derivation with gpumc.h. Beside every value stands its sensitivity sum_j |x_j d value / d x_j|, which
-tells a test how many digits the arguments' own rounding leaves.
+Only densities and cdfs are defined here; derivatives are central differences at high precision, so they
+share no derivation with gpumc.h. Every value comes with its sensitivity sum_j |x_j d value / d x_j|, from which
+a test computes how much error the rounding of the arguments alone may cause.
 
     python3 known_dist.py > known_dist.h        (half a minute)
 """
@@ -366,7 +366,7 @@ POINTS = {
 
 
 def slots(family):
-    """Which arguments are differentiated: y (not of counts) and parameters (not n)."""
+    """The arguments that are not differentiated: y of discrete families, and n."""
     skip = {0} if family in DISCRETE else set()
     return skip | ({1} if family in TRIALS else set())
 
@@ -390,7 +390,7 @@ def gradient(f, x, skip):
 
 
 def log_of(share, rest):
-    """log of a probability, from whichever of it and its complement is small and so has its digits."""
+    """Log of a probability, computed from the smaller of it and its complement, so that no digits are lost."""
     def value(*x):
         r = mpf(rest(*x))
         return log1p(-r) if r < 0.5 else (log(share(*x)) if share(*x) > 0 else -inf)
@@ -530,7 +530,8 @@ def lkj(flat, eta):
 
 
 def wiener(choice, y, alpha, tau, beta, delta):
-    """By images: sources at w + 2k, k in pairs until they do not count, at the precision that small sums want."""
+    """By the method of images: sources at w + 2k, added in pairs of k until negligible, at a precision that suffices
+    for small sums."""
     w, v = (1 - beta, -delta) if choice else (beta, delta)
     u = (y - tau) / alpha ** 2
     with mp.workdps(mp.dps + int(u * 3) + 20):

@@ -1,6 +1,6 @@
-"""The truncated normal population for test_centring.c at 60 digits: log density at theta, and the theta of a
-standard score z, both with derivatives by what they take, location and scale; locations up to 300 scales
-outside the bounds.
+"""The truncated normal population for test_centring.c at 60 digits: the log density at theta, and theta as a function
+of the standard score z, with derivatives by theta or z, location and scale; locations up to 300 scales outside the
+bounds.
     python3 known_hier.py >known_hier.h
 """
 import random
@@ -33,7 +33,7 @@ def slope(f, at, k):
 
 
 def quantile(z, mu, tau, low, high):
-    """The bounds halved until theta is known to 30 digits, then Newton's steps."""
+    """Bisection between the bounds until theta is known to 30 digits, then Newton's method."""
     a, b = low, high
     for _ in range(100):
         middle = (a + b) / 2

@@ -1,5 +1,5 @@
-"""Values of the leaf functions for test_math.c at 60 digits: at random points, and where it is hard because
-the function has a zero or an end there, or the code a boundary.
+"""Values of the leaf functions for test_math.c at 60 digits: at random points, and near difficult ones, where the
+function has a zero or its domain an end, or where the code switches between formulas.
     python3 known_math.py >known_math.h
 """
 import math
@@ -21,7 +21,7 @@ def even(a, b, n):
 
 
 def sizes(a, b, n):
-    """Every decade alike; a and b of one sign."""
+    """n log-uniform points from a to b, which have the same sign."""
     sign = -1 if a < 0 else 1
     low, high = sorted((math.log(abs(a)), math.log(abs(b))))
     return [sign * max(short(math.exp(random.uniform(low, high))), TINY) for _ in range(n)]

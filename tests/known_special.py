@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes known_special.h: incomplete gamma and beta functions, shapes from 1e-3 to 1e5, far tails included.
 
-Both are power series of positive terms here (DLMF 8.7.1, 8.17.8), summed in enough digits that 1 less the sum
-keeps a hundred; derivatives by the shapes are central differences. Nothing is shared with the quadrature in
+Both are computed here as power series of positive terms (DLMF 8.7.1, 8.17.8), with so many digits that 1 minus the
+sum keeps a hundred; derivatives by the shapes are central differences. Nothing is shared with the quadrature in
 gpumc.h.      python3 known_special.py > known_special.h      (a minute)
 """
 import random
@@ -37,8 +37,8 @@ def beta_series(a, b, x, y):
 
 
 def logs(p, q_first):
-    """log of p and of 1 - p, in this order unless q_first"""
-    pair = log(p), log1p(-p) if p < 1 else mpf(-10 * mp.dps)      # hopeless: asks for more digits
+    """log of p and of 1 - p, in reverse order if q_first"""
+    pair = log(p), log1p(-p) if p < 1 else mpf(-10 * mp.dps)      # 1 - p is lost: a value that asks for more digits
     return pair[::-1] if q_first else pair
 
 
@@ -158,7 +158,7 @@ def beta_lpdf(y, a, b):
     return loggamma(a + b) - loggamma(a) - loggamma(b) + (a - 1) * log(y) + (b - 1) * log1p(-y)
 
 
-# name in the test, function, which arguments are differentiated, points with large or tiny parameters
+# name in the test, function, indices of the arguments to differentiate by, points with large or tiny parameters
 LARGE = [
     ("student_t", t_lpdf, (0, 1), [(1.5, 1e8), (-30, 1e8), (1e6, 1e8), (0.3, 1e15), (2, 1e-3), (1e100, 0.5)]),
     ("student_t_lcdf", t_lcdf, (0, 1), [(1.5, 1e8), (-1, 1e8), (-3, 1e6), (-2.5, 1e-3), (0.01, 1e10)]),
@@ -207,7 +207,7 @@ print("};\n")
 print("/* a, x, log P, log Q, their derivatives by a */")
 print("static const double known_gamma[][6] = {")
 for a, x in gamma_points():
-    if x > 2 * a + 1000:                     # as many digits as that would lose
+    if x > 2 * a + 1000:                     # would lose as many digits
         continue
     print(wrap(row((a, x), with_slopes(gamma_tails, (a, x), 1))))
 print("};\n\n/* a, b, x, log P, log Q, their derivatives by a, their derivatives by b */")

@@ -1,7 +1,7 @@
 """Log likelihoods of single trials and their derivatives by every parameter, for test_stop_signal.c, from the
-definitions in examples/stop_signal_rows.h: densities as written in textbooks, the integral of a stop by
-quadrature, derivatives by differences, all of 30 digits. (A range of thresholds under that integral would
-take hours; other tests see to it.)
+definitions in examples/stop_signal_rows.h: textbook densities, the integral of a stop by quadrature, derivatives by
+differences, all with 30 digits. (Models with a range of thresholds under that integral would take hours; other tests
+cover them.)
 """
 from mpmath import mp, mpf, erfc, exp, log, ncdf, quad, sqrt
 

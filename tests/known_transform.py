@@ -1,9 +1,9 @@
 """Writes known_transform.h: constrained values, log Jacobians and pulled-back gradients to double precision.
 
-Only the maps are written down here, as their definitions say. Jacobians are numerical: central differences
-with steps of 1e-30 are good to 50 digits, given enough of them to start from (tanh(700) differs from 1 in
-digit 608). The log Jacobian is the log determinant over the free values named by `chart`; for the sum-to-zero
-vector half the log determinant of J'J. Takes two minutes.
+Only the maps are written here, from their definitions. Jacobians are numerical: central differences with steps of
+1e-30 are accurate to 50 digits if the working precision is high enough (tanh(700) differs from 1 in digit 608). The
+log Jacobian is the log determinant over the constrained values that `chart` selects as coordinates; for the
+sum-to-zero vector it is half the log determinant of J'J. Takes two minutes.
 
     python3 known_transform.py > known_transform.h
 """

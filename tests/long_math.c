@@ -1,6 +1,6 @@
-/* Every leaf function against MPFR at random points, more than a million each: prints for each range the
-   largest error in ULP for every instruction set that the processor has, and where it was. The errors stated
-   in the header's section api-math come from here.
+/* Compares every leaf function with MPFR at more than a million random points each: prints for each range the largest
+   error in ULP for every instruction set that the processor has, and where it occurs. The errors stated in the
+   header's section api-math come from here.
      make -C tests long
      or: cc -O2 long_math.c -lmpfr -lgmp -lm -o long_math && ./long_math [points [function]] */
 #include "../gpumc.h"
@@ -23,7 +23,7 @@ int main(void)
 #define PRECISION 160
 #define NEAREST MPFR_RNDN
 
-/* ---- references: out = f(x, y), to 100 bits and more; t and u are for their use ------------------ */
+/* ---- references: out = f(x, y), to 100 bits and more; t and u are scratch variables -------------- */
 
 static mpfr_t t, u;
 typedef void reference(mpfr_t out, const mpfr_t x, const mpfr_t y);
@@ -49,7 +49,8 @@ FROM_MPFR(tanh, mpfr_tanh)
 
 static void exact_floor(mpfr_t out, const mpfr_t x, const mpfr_t y) { (void)y; mpfr_floor(out, x); }
 
-/* From 1e4 on, where the product underflows, 1 / (sqrt(pi) x) (1 - 1/(2 x^2) + 3/(4 x^4) - 15/(8 x^6)). */
+/* exp(x^2) erfc(x). From 1e4 on, where the product underflows, the asymptotic series
+   1 / (sqrt(pi) x) (1 - 1/(2 x^2) + 3/(4 x^4) - 15/(8 x^6)). */
 static void exact_erfcx(mpfr_t out, const mpfr_t x, const mpfr_t y)
 {
     (void)y;
@@ -85,7 +86,7 @@ static void exact_mills(mpfr_t out, const mpfr_t x, const mpfr_t y)
     mpfr_mul(out, out, t, NEAREST);
 }
 
-/* From 1e4 on 1/x (1 - 2/x^2 + 10/x^4). */
+/* From 1e4 on by the asymptotic series 1/x (1 - 2/x^2 + 10/x^4). */
 static void exact_mills_excess(mpfr_t out, const mpfr_t x, const mpfr_t y)
 {
     if (mpfr_cmp_d(x, 1e4) < 0) {
@@ -134,7 +135,7 @@ static void exact_log_Phi(mpfr_t out, const mpfr_t x, const mpfr_t y)
     mpfr_sub(out, out, t, NEAREST);
 }
 
-/* One step of Newton's method from the leaf's own value: an error of 1e-9 leaves one of 1e-18. */
+/* One Newton step from the leaf's own value, which reduces an error of 1e-9 to 1e-18. */
 static void exact_inv_Phi(mpfr_t out, const mpfr_t x, const mpfr_t y)
 {
     mpfr_t z;
@@ -201,7 +202,7 @@ static void exact_inv_logit(mpfr_t out, const mpfr_t x, const mpfr_t y)
     mpfr_ui_div(out, 1, t, NEAREST);
 }
 
-/* Less the nearest half, which is exact, so that the zeros are. */
+/* The nearest multiple of 1/2 is subtracted first; that is exact, and so are the zeros. */
 static void exact_sin_2pi(mpfr_t out, const mpfr_t x, const mpfr_t y)
 {
     (void)y;
@@ -224,7 +225,8 @@ static void exact_cos_2pi(mpfr_t out, const mpfr_t x, const mpfr_t y)
 
 /* ---- random arguments ---------------------------------------------------------------------------- */
 
-/* EVEN: uniform; SIZES: every exponent alike, that is uniform in the bits, from and to having one sign. */
+/* EVEN: uniform; SIZES: uniform in the bit pattern, so that all exponents are equally likely; from and to must have
+   the same sign. */
 typedef enum { EVEN, SIZES } spread;
 
 static uint64_t state = 20240229;
@@ -353,7 +355,7 @@ static int check_range(const range *r, const loops_leaf *leaf, size_t points)
     return good;
 }
 
-/* What the last of ten coefficients does when it is one percent off. */
+/* A broken exp, with the error of a last of ten coefficients that is off by one percent; it must be rejected. */
 GPUMC_FN double broken_exp(double x)
 {
     const double r = x - GPUMC_LOG_2 * gpumc_floor(x / GPUMC_LOG_2 + 0.5), q = r * r;

@@ -1,13 +1,13 @@
-/* Does the whole of the stop-signal model find what it was drawn from? Simulation-based calibration (Talts et
-   al. 2018): hyperparameters and subjects from the prior, trials given them by simulator and staircase, then
-   the posterior; the rank of what was drawn among draws must be uniform, for every hyperparameter, three
-   parameters of a subject and the log likelihood. Recovery of ten typical subjects, and coverage of fifty.
+/* Simulation-based calibration of the whole stop-signal model (Talts et al. 2018): hyperparameters and subjects are
+   drawn from the prior, trials simulated with the staircase, and the posterior sampled; the rank of the true value
+   among posterior draws must be uniform for every hyperparameter, three parameters of a subject and the log
+   likelihood. Then recovery of ten typical subjects, and coverage of fifty.
 
-   Ranks are among 19 draws at equal distances of two short chains. They count as independent, as the chains
-   are sampled anew with four times the draws while any quantity has an effective size below 40; a simulation
-   that has less even then is counted. The ranks of all are judged by chi-square over their 20 values and by
-   the Kolmogorov-Smirnov distance, each at p = 1e-4: with 52 of them a false alarm in 200. The prior is wide,
-   so that some simulated subjects never stop or answer at chance: they belong to it.
+   Ranks are taken among 19 equally spaced draws of two short chains. They count as independent, because sampling is
+   repeated with four times the draws, up to 16 times, while any quantity has an effective sample size below 40; at
+   most a twentieth of the simulations may remain below that. The ranks of each of the 26 quantities are judged by
+   chi-square over their 20 values and by the Kolmogorov-Smirnov distance, each at p = 1e-4: 52 tests, a false alarm in
+   200 runs. The prior is wide: some simulated subjects never stop or respond at chance, which is not an error.
 
        long_stop_signal.test                       200 simulations, judged, and recovery
        long_stop_signal.test FROM TO >ranks        some of them, for several machines: a line of ranks each
@@ -25,7 +25,7 @@
 #endif
 enum { N_SUBJECTS = 8, N_RANKED = 19, N_QUANTITIES = 22 + 3 + 1, MAX_VALUES = 2000 };
 enum { N_DRAWS = 250, LONGEST = 16 * N_DRAWS, N_CHAINS = 2, LEAST_ESS = 40 };
-static const double CHI_SQUARE = 50.8, SMIRNOV = 2.225;      /* 19 degrees of freedom; D sqrt n */
+static const double CHI_SQUARE = 50.8, SMIRNOV = 2.225;      /* critical values at p = 1e-4: 19 degrees of freedom; D sqrt n */
 
 /* ---- calibration --------------------------------------------------------------------------------- */
 
@@ -41,7 +41,7 @@ typedef struct calibration {
     int rank[N_QUANTITIES];
 } calibration;
 
-/* How often each rank was seen. */
+/* How often each rank occurred; n_short: simulations with too small an effective sample size. */
 typedef struct tally { int counts[N_QUANTITIES][N_RANKED + 1], n, n_short; } tally;
 
 /* The columns of the hyperparameters and of the first subject's B, v0 and mu, sampled as logarithms. */
@@ -103,7 +103,7 @@ static void simulate_trials(calibration *c, uint64_t seed)
     }
 }
 
-/* The quantities of every draw, and the least effective size among them. */
+/* Computes the quantities at every draw, and the smallest effective sample size among them. */
 static void take_quantities(calibration *c, const gpumc_fit *fit)
 {
     c->least_ess = INFINITY;
@@ -117,7 +117,7 @@ static void take_quantities(calibration *c, const gpumc_fit *fit)
     }
 }
 
-/* Ranks of the truth. Returns the seconds that sampling took, or NAN. */
+/* Samples the posterior and ranks the truth. Returns the seconds that sampling took, NAN if it failed. */
 static double rank(calibration *c, const double *truth, uint64_t seed)
 {
     gpumc_sample_options o = { .num_chains = N_CHAINS, .num_samples = N_DRAWS, .seed = seed, .threads = 1 };
@@ -142,7 +142,7 @@ static double rank(calibration *c, const double *truth, uint64_t seed)
     return seconds;
 }
 
-/* One simulation; prints a line of its ranks. 0 when it could not be sampled. */
+/* One simulation; prints a line of its ranks. Returns 0 if it could not be sampled. */
 static int calibrate(calibration *c, const ss_model_options *options, uint64_t seed)
 {
     static double truth[MAX_VALUES];
@@ -240,7 +240,7 @@ static int calibration_make(calibration *c, const ss_model_options *options)
     return 1;
 }
 
-/* Simulations from .. to; judged where this is all there is, or where their lines are read instead. */
+/* Runs simulations from .. to, or reads their ranks from lines; the ranks are tested if judged. */
 static void test_calibration(int from, int to, int judged, FILE *lines)
 {
     static calibration c;
@@ -265,8 +265,8 @@ static size_t block_offset(const gpumc_fit *fit, const char *name)
     return SIZE_MAX;
 }
 
-/* A fit of n typical subjects; how many 90 % intervals of their parameters hold the truth, and how far the
-   medians of B, t0, v_plus and v_minus lie, averaged over subjects, from theirs: ratios. */
+/* Fits n typical subjects. share: the share of the 90 % intervals of their parameters that contain the truth; ratios:
+   posterior medians of B, t0, v_plus and v_minus relative to the truth, both averaged over subjects. */
 static int recover(size_t n, uint64_t seed, double *share, double ratios[4])
 {
     static const ss_parameter looked[4] = { SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS };

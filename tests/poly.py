@@ -54,7 +54,7 @@ def leaf(name, c):
 
 
 class Fit:
-    """A function of x on the image of [a, b] under to_x (Chebyshev points are taken before it)."""
+    """A function of x on the image of [a, b] under to_x (whose arguments are the Chebyshev points)."""
 
     def __init__(self, name, text, f, a, b, top, bottom=0, to_x=lambda t: t, size=None):
         self.name, self.text, self.f, self.top, self.bottom = name, text, f, top, bottom
@@ -113,7 +113,7 @@ def mills_excess(x):
 
 
 def second_term(f, k):
-    """With f(x) = y + y^2 second_term and y = 1 / (x + k)."""
+    """The function second_term in f(x) = y + y^2 second_term, where y = 1 / (x + k)."""
     def term(t):
         x = from_unit(k)(t)
         return ((x + k) * f(x) - 1) * (x + k)
@@ -159,7 +159,7 @@ def middle_quantile(x):
 
 
 def middle_points(y):
-    """Crowds the points where q comes near 1/2, the singularity."""
+    """Makes the points dense where q approaches 1/2, the singularity."""
     return MIDDLE * (1 - expm1(-y) / expm1(-MIDDLE_LOG))
 
 

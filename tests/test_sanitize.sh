@@ -49,8 +49,8 @@ C
 
 # Tests that are linked with the implementation spend their time in their own rows, for which -O1 is worth compiling;
 # of the tests that contain the implementation (holders), only for those that compute longer than -O1 takes.
-# sanitized SANITIZER COMPILER COMPILER_OF_HOLDERS TEST...: compiles the implementation and the tests linked with it by
-# COMPILER, the holders by COMPILER_OF_HOLDERS, and runs all
+# sanitized SANITIZER COMPILER COMPILER_OF_HOLDERS TEST...: compiles the implementation and the tests linked with it
+# by COMPILER, the holders by COMPILER_OF_HOLDERS, and runs all
 sanitized() {
     sanitizer=$1 linked=$2 holders=$3
     shift 3

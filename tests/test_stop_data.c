@@ -452,7 +452,7 @@ static void test_published(void)
     free(theta);
 }
 
-/* Responses move the staircase by its rule and within its bounds; runs restart it or continue it, as the task says. */
+/* Responses move the staircase by its rule and within its bounds; runs restart or continue it, as the task says. */
 static void test_staircase(void)
 {
     ss_task task = { 40, 20, 3, 50, 50, 150, 0, 0 };

@@ -1,6 +1,6 @@
 #!/bin/sh
 # examples/slurm with a real Slurm: a controller and a node on this machine, in a folder of their own. The array job
-# of chains is told to stop, saves, requeues itself, finishes, and is merged; then the same for the whole-node job.
+# of chains is told to stop, saves, requeues itself, finishes, and is merged; then a job that takes a whole node.
 # Skipped if Slurm is not installed (Debian: slurm-wlm, munge) or the user is not root, who alone may run jobs.
 . ./check.sh
 cd ..

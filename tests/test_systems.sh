@@ -1,9 +1,9 @@
 #!/bin/sh
 # Systems other than this machine's. For macOS, the BSDs and Windows on ARM the header must compile without a warning,
 # by a clang newer than the system's; with `make long` it must also link, and the examples compile; nothing is run.
-# Programs for WebAssembly run in wasmtime and must make the draws of this machine. The compiler (zig, with the headers
-# and libraries of every system) and wasmtime are Python packages, installed once to build/systems. Programs for
-# 32-bit x86, by a cross compiler, run directly.
+# Programs for WebAssembly run in wasmtime and must make the draws of this machine. The compiler (zig, with the
+# headers and libraries of every system) and wasmtime are Python packages, installed once to build/systems. Programs
+# for 32-bit x86, by a cross compiler, run directly.
 . ./check.sh
 pins="ziglang==0.17.1 wasmtime==50.0.1"
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'

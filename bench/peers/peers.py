@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run the same model, on the same data, in gpumc and in the samplers that people use today.
+"""Run the same model, on the same data, in gpumc and in other samplers in current use.
 
     python3 -m venv v && v/bin/pip install -r requirements.txt
     v/bin/python peers.py table MODEL [key=value ...]     every engine that has MODEL, one row each, and the ratio
@@ -289,7 +289,7 @@ def run_numpyro(model, form, d, o, chain_method):
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     if o.get("precision", "double") == "double":
         numpyro.enable_x64()
-    # a non-decision time that begins beyond all times never comes back
+    # a chain whose non-decision time starts beyond all response times never recovers
     mu = np.array([.3, -1.2, 0, 1, 1])
     begin = init_to_uniform if model != "diffusion" else init_to_value(values=dict(
         mu=mu, sd=np.full(5, .3), theta=np.tile(mu, (d["S"], 1)), z=np.zeros((d["S"], 5))))
@@ -417,7 +417,7 @@ PROGRAMS = dict(groups="examples/hierarchical.c", schools="examples/eight_school
 
 
 def stan_csv(path):
-    """Name to draws, of one chain: elements of an array in the order of its columns."""
+    """A dictionary from names to the draws of one chain; elements of an array are in the order of their columns."""
     with open(path) as f:
         lines = [line for line in f if not line.startswith("#")]
     names = lines[0].strip().split(",")
@@ -463,7 +463,7 @@ def run_gpumc(model, _, d, o, gpu=False, **own):
         files = sorted((n for n in os.listdir(folder) if n.endswith(".csv")), key=lambda n: int(n.split("_")[-1][:-4]))
         chains = [stan_csv(os.path.join(folder, n)) for n in files]
     draws = {name: np.stack([c[name] for c in chains]) for name in chains[0]}
-    if model == "artists":                                  # where we have one block, peers have two names
+    if model == "artists":                                  # gpumc has one block where the peers have two names
         draws["sd_artist"], draws["sd_walk"] = draws["sd"][..., :1], draws["sd"][..., 1:]
     if model == "players":
         draws["theta"] = draws["skill"]
@@ -544,7 +544,7 @@ def row(r):
 
 
 def one(model, engine, form, options):
-    """A run in a process of its own, or why it failed."""
+    """The result of a run in its own process, or the reason why it failed."""
     words = ["%s=%s" % kv for kv in options.items()] + ["form=" + form]
     p = subprocess.run([sys.executable, __file__, "run", model, engine] + words, capture_output=True, text=True)
     try:
@@ -604,8 +604,8 @@ def ratios(rows):
 
 
 def anchors():
-    """Each peer at its best: `table MODEL num_warmup=300,1000` without form shows what else there is. Runs of
-    milliseconds are repeated most: a ratio of the medians of five of them moves by a third from day to day."""
+    """Each peer in its best form; `table MODEL num_warmup=300,1000` without form shows the alternatives. Runs of
+    milliseconds are repeated most: the ratio of medians of five such runs varies by a third from day to day."""
     best = dict(engines="gpumc,nutpie,numpyro-parallel", num_warmup=300, repeats=3)
     table("schools", dict(best, repeats=15))
     for size, repeats in ((100, 15), (500, 3), (1000, 3)):
