@@ -530,8 +530,8 @@ def lkj(flat, eta):
 
 
 def wiener(choice, y, alpha, tau, beta, delta):
-    """By the method of images: sources at w + 2k, added in pairs of k until negligible, at a precision that suffices
-    for small sums."""
+    """By the method of images: sources at w + 2k for all |k| up to where they are negligible, with additional digits,
+    because the sum may be small."""
     w, v = (1 - beta, -delta) if choice else (beta, delta)
     u = (y - tau) / alpha ** 2
     with mp.workdps(mp.dps + int(u * 3) + 20):

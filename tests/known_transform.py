@@ -55,7 +55,8 @@ def correlation(q, c):
 
 
 def above(y, c):
-    """exp, or what is exponential or, typical negative, half-normal or the like for a standard normal v."""
+    """exp(y), or with `typical` the map that makes the value of a standard normal v exponential (typical > 0) or
+    half-normal or the like (typical < 0)."""
     w = c['bend']
     v = w * y - (1 - w) * mp.log(1 + mp.exp(-y - 3)) if w else y
     E = -mp.log(mp.erfc(v / mp.sqrt(2)) / 2)
@@ -129,7 +130,7 @@ def case(kind, n, q, dx, **given):
     c.update(given)
     q = [mp.mpf(y) for y in q]
     mp.mp.dps = 100 + int(2 * max([0] + [abs(y) for y in q])) * (4 if kind == 'CHOLESKY_CORR' else 1)
-    if c['typical']:                                     # 1 - Phi(-30) begins in digit 196, and so do values
+    if c['typical']:                                     # Phi(-30) is 4.9e-198, and values are as small
         q = [max(y, mp.mpf(-30)) for y in q]
         mp.mp.dps += 1000
     f = lambda point: MAPS[kind](point, c)

@@ -4,10 +4,10 @@
    likelihood. Then recovery of ten typical subjects, and coverage of fifty.
 
    Ranks are taken among 19 equally spaced draws of two short chains. They count as independent, because sampling is
-   repeated with four times the draws, up to 16 times, while any quantity has an effective sample size below 40; at
-   most a twentieth of the simulations may remain below that. The ranks of each of the 26 quantities are judged by
-   chi-square over their 20 values and by the Kolmogorov-Smirnov distance, each at p = 1e-4: 52 tests, a false alarm in
-   200 runs. The prior is wide: some simulated subjects never stop or respond at chance, which is not an error.
+   repeated with 4 and then 16 times the draws while any quantity has an effective sample size below 40; at most a
+   twentieth of the simulations may remain below that. The ranks of each of the 26 quantities are judged by chi-square
+   over their 20 values and by the Kolmogorov-Smirnov distance, each at p = 1e-4: 52 tests, a false alarm in 200 runs.
+   The prior is wide: some simulated subjects never stop or respond at chance, which is not an error.
 
        long_stop_signal.test                       200 simulations, judged, and recovery
        long_stop_signal.test FROM TO >ranks        some of them, for several machines: a line of ranks each
@@ -25,7 +25,7 @@
 #endif
 enum { N_SUBJECTS = 8, N_RANKED = 19, N_QUANTITIES = 22 + 3 + 1, MAX_VALUES = 2000 };
 enum { N_DRAWS = 250, LONGEST = 16 * N_DRAWS, N_CHAINS = 2, LEAST_ESS = 40 };
-static const double CHI_SQUARE = 50.8, SMIRNOV = 2.225;      /* critical values at p = 1e-4: 19 degrees of freedom; D sqrt n */
+static const double CHI_SQUARE = 50.8, SMIRNOV = 2.225;      /* p = 1e-4: 19 degrees of freedom; D sqrt n */
 
 /* ---- calibration --------------------------------------------------------------------------------- */
 
@@ -266,7 +266,7 @@ static size_t block_offset(const gpumc_fit *fit, const char *name)
 }
 
 /* Fits n typical subjects. share: the share of the 90 % intervals of their parameters that contain the truth; ratios:
-   posterior medians of B, t0, v_plus and v_minus relative to the truth, both averaged over subjects. */
+   posterior medians of B, t0, v_plus and v_minus relative to the truth, as geometric means over subjects. */
 static int recover(size_t n, uint64_t seed, double *share, double ratios[4])
 {
     static const ss_parameter looked[4] = { SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS };

@@ -22,7 +22,7 @@ for source in ../examples/*.c; do
 done
 
 have wine || { skip 'no wine: programs for Windows'; finish; }
-trap '{ wineserver -k; wineserver -w; rm -rf "$scratch"; } 2>/dev/null' EXIT     # wine writes to $scratch until it ends
+trap '{ wineserver -k; wineserver -w; rm -rf "$scratch"; } 2>/dev/null' EXIT     # wine writes there to its end
 for name in test_diagnose test_math test_rng test_rows test_run test_threads test_transform; do
     check "$name on Windows" emulated -O1 $name
 done

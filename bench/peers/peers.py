@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run the same model, on the same data, in gpumc and in other samplers in current use.
+"""Run the same model, on the same data, in gpumc and in the samplers that people use today.
 
     python3 -m venv v && v/bin/pip install -r requirements.txt
     v/bin/python peers.py table MODEL [key=value ...]     every engine that has MODEL, one row each, and the ratio
