@@ -1,7 +1,7 @@
-/* Paths of fixed length, MAMS and HMC: the step against known numbers and the identities that make it exact,
-   transitions against a second implementation written from the papers' formulas, both as samplers of known
-   targets, and the choice between samplers. Every check is also run on something broken, which it must
-   reject. */
+/* MAMS and HMC, the samplers whose trajectories have a length set beforehand. Checked are the kick and the
+   integrator, against known numbers, reversibility, order and change of volume; transitions, against a second
+   implementation written from the papers' formulas; the moments of the draws of both on a known target; and
+   the choice between samplers. The main checks are also run on broken variants, which they must reject. */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
@@ -65,17 +65,18 @@ static double away(const double *a, const double *b, size_t n, double sign)
     return worst;
 }
 
-/* How far the kick is from its known value and identities; factor 1 unless broken. */
+/* Largest error of the kick: against known values, in its reversal, in the composition of two kicks, and in its
+   limit of short steps. factor is 1 in the correct variant. */
 static double kick_errors(double factor)
 {
     static const double g[3] = { 1, -2, 0.5 }, start[3] = { 0.6, 0.8, 0 };
     static const double known[3] = { 0.81794355, 0.56997358, 0.07809267 };
     double u[3], v[3], gained, worst;
     memcpy(u, start, sizeof u);
-    worst = fabs(kick(u, g, 3, 0.3 * factor) + 0.1959411672);            /* mpmath, as `known` */
+    worst = fabs(kick(u, g, 3, 0.3 * factor) + 0.1959411672);            /* from mpmath, as `known` */
     worst = check_worst(worst, away(u, known, 3, 1) / 100);
     memcpy(u, start, sizeof u);
-    gained = kick(u, g, 3, 0.3);                         /* forth, turned round, forth again: back */
+    gained = kick(u, g, 3, 0.3);                         /* a kick of the reversed u undoes it */
     for (int i = 0; i < 3; i++) u[i] = -u[i];
     gained += kick(u, g, 3, 0.3 * factor);
     worst = check_worst(check_worst(worst, fabs(gained)), away(u, start, 3, -1));
@@ -83,7 +84,7 @@ static double kick_errors(double factor)
     memcpy(v, start, sizeof v);
     gained = kick(u, g, 3, 0.3) + kick(u, g, 3, 0.4) - kick(v, g, 3, 0.7 * factor);
     worst = check_worst(check_worst(worst, fabs(gained)), away(u, v, 3, 1));
-    memcpy(u, start, sizeof u);                          /* a short one gains eps u.g */
+    memcpy(u, start, sizeof u);                          /* to first order, -eps u.g is gained */
     return fmax(worst, fabs(kick(u, g, 3, 1e-7 * factor) + 1e-7) * 1e3);
 }
 
@@ -107,8 +108,8 @@ static gpumc_nuts *machine_start(const target *t, const gpumc_metric *metric, ui
     return s;
 }
 
-/* n steps of the machine from a state, its last half kick included; returns the energy gained. `broken`
-   leaves the kinetic energy out and doubles the last kick. */
+/* Runs n MAMS steps of the library from a state, the final half kick included, and returns the energy gained.
+   `broken` leaves out the kinetic energy and doubles the final half kick. */
 static double flow(const target *t, const state *from, int n, state *to, int broken)
 {
     static metric_memory m;
@@ -154,7 +155,7 @@ static double irreversibility(int broken)
     return fmax(fabs(gained), fmax(away(back.q, origin.q, 4, 1), away(back.u, origin.u, 4, -1)));
 }
 
-/* Root mean square of the energy error after a fixed time. */
+/* Root mean square of the energy error after n steps of eps, over 20 starting states. */
 static double energy_error(double eps, int n, int broken)
 {
     const target t = { "flow", banana, 2, eps };
@@ -171,8 +172,8 @@ static double energy_error(double eps, int n, int broken)
     return sqrt(sum / 20);
 }
 
-/* In two dimensions a state is (q, angle of u). The kinetic energy gained is minus the logarithm of the
-   determinant by which the flow changes volumes there. */
+/* In two dimensions a state is (q, angle of u). The kinetic energy gained must equal minus the log determinant
+   of the Jacobian of the flow in these coordinates, which is found by central differences. */
 static double volume_error(int broken)
 {
     const target t = { "flow", banana, 2, 0.15 };
@@ -229,10 +230,10 @@ typedef enum mistake {
     FAULT_DIMENSION, FAULT_ONE_SIGN, FAULT_PLAIN_KICK, FAULT_ALONE, FAULT_NO_MEAN, FAULT_END
 } mistake;
 
-/* What runs a path: HMC with a metric's spring or without. */
+/* The kinds of trajectory that are tested: MAMS, HMC by leapfrog steps, and HMC on the spring of the metric. */
 enum { MAMS, HMC, SPRING, N_PATHS };
 static gpumc_sampler sampler_of(int path) { return path == MAMS ? GPUMC_SAMPLER_MAMS : GPUMC_SAMPLER_HMC; }
-/* Whether that can be wrong with it. */
+/* Whether a fault can show with this kind of trajectory. */
 static int can_fail(int path, int fault)
 { return fault == FAULT_DIMENSION ? path == MAMS : fault < FAULT_PLAIN_KICK || path == SPRING; }
 
@@ -240,7 +241,7 @@ typedef struct reference {
     const target *target;
     const gpumc_metric *metric;
     gpumc_sampler sampler;
-    double length, window, step_size, step;              /* step: of this path */
+    double length, window, step_size, step;              /* step: of this trajectory */
     uint64_t seed;
     uint32_t chain, draw;
     mistake fault;
@@ -255,7 +256,7 @@ static double digits_mirrored(uint32_t k, uint32_t base)
     return k == 0 ? 0 : (k % base + digits_mirrored(k / base, base)) / base;
 }
 
-/* An element of W. */
+/* Element (i, j) of W. */
 static double root(const gpumc_metric *m, size_t i, size_t j)
 {
     double mixed = 0;
@@ -277,7 +278,7 @@ static void by_root(const reference *c, const double *x, int transpose, double *
     }
 }
 
-/* x from q, by elimination. */
+/* Solves W x = q - mean by Gauss-Jordan elimination. */
 static void reference_whiten(reference *c)
 {
     const size_t n = c->target->dim;
@@ -293,7 +294,8 @@ static void reference_whiten(reference *c)
     for (size_t i = 0; i < n; i++) c->x[i] /= a[i][i];
 }
 
-/* What half a kick of k leaves of the harmonics of a turn by h, and the k that leaves the least. */
+/* The criterion that a half kick k of a single rotation by h minimises: the residual of the harmonics m = 1 to
+   3, squared, with weights 3, 3 and 1. reference_half returns the minimum. */
 static double spring_left(double k, double h)
 {
     double left = 0;
@@ -310,7 +312,8 @@ static double reference_half(double h)
     return (down - up) / (up + down - 2 * spring_left(0, h)) / 2;      /* the vertex of a parabola */
 }
 
-/* Those of two turns by h: least squares, whose equations Cramer's rule solves; small h cancel. */
+/* The two half kicks, k[0] at the ends and k[1] in the middle, for pairs of rotations by h: weighted least
+   squares, whose normal equations Cramer's rule solves. In long double, since small h lead to cancellation. */
 static void reference_halves(double h, double *k)
 {
     long double A = 0, B = 0, C = 0, D = 0, E = 0;
@@ -327,7 +330,7 @@ static void reference_halves(double h, double *k)
     k[1] = (double)((A * E - B * D) / (A * C - B * B));
 }
 
-/* Half a kick at a node of the path. */
+/* The length of the half kick at a node of the trajectory. */
 static double reference_half_at(const reference *c, int node)
 {
     double k[2];
@@ -338,8 +341,8 @@ static double reference_half_at(const reference *c, int node)
     return k[node % 2];
 }
 
-/* The isokinetic kick in hyperbolic functions; for HMC the whitened momentum's, by the force beyond that of
-   the spring. Returns the energy gained. */
+/* A half kick: for MAMS the isokinetic one, in hyperbolic functions; for HMC that of the whitened momentum, on
+   the spring by the force that remains beyond the spring's. Returns the kinetic energy gained. */
 static double reference_kick(const reference *c, int node, const double *g, double *u)
 {
     const size_t n = c->target->dim;
@@ -364,7 +367,7 @@ static double reference_kick(const reference *c, int node, const double *g, doub
     return d * log(divisor);
 }
 
-/* Whitened, a momentum is as standard normal as the numbers it is made of. */
+/* Draws the whitened momentum: standard normal for HMC, uniform on the unit sphere for MAMS. */
 static void reference_velocity(const reference *c, double *u)
 {
     const size_t n = c->target->dim;
@@ -378,8 +381,8 @@ static void reference_velocity(const reference *c, double *u)
     if (c->fault == FAULT_ONE_SIGN) u[0] = fabs(u[0]);
 }
 
-/* Moves q along the velocity, or q and velocity as on the spring. The energy of the latter is left alone:
-   returns what its kinetic part gains. */
+/* Moves q along the velocity or, on the spring, rotates x and u. The rotation conserves only the spring's total
+   energy, and H lacks the spring's potential: so the kinetic energy gained is returned. */
 static double reference_move(reference *c, double *u)
 {
     const size_t n = c->target->dim;
@@ -459,7 +462,7 @@ static void reference_begin(reference *c, const target *t, const metric_memory *
     c->lp = t->density(c->q, c->g, t->dim);
 }
 
-/* Whether the reported residual is that of the draw. */
+/* Whether the reported Fisher residual is that of the current draw. */
 static int has_residual(const gpumc_nuts *s)
 {
     double x[MAX_DIM], r[MAX_DIM];
@@ -468,7 +471,8 @@ static int has_residual(const gpumc_nuts *s)
     return check_distance(gpumc_nuts_stats(s)->fisher_residual, residual, 1) < 1e-8;
 }
 
-/* Every transition from the machine's draw; rounding differs. Returns the first that differs, or n. */
+/* Runs n transitions of both, the reference each time from the library's draw, so that differences of rounding
+   do not add up. Returns the index of the first transition that differs, or n. */
 static int agreement(const target *t, const metric_memory *m, gpumc_sampler sampler, mistake fault, int n,
                      int *rejected, int *divergent)
 {
@@ -567,7 +571,7 @@ static void test_lengths(void)
         CHECK(gpumc_nuts_stats(s)->n_leapfrog == 255 && gpumc_nuts_stats(s)->hit_max_treedepth,
               "an endless path has %d steps", gpumc_nuts_stats(s)->n_leapfrog);
         CHECK(s->current->uses == 1 && !s->next, "references are left");
-        gpumc_nuts_set_path(s, GPUMC_SAMPLER_NUTS, 0, 0);         /* and back to trees */
+        gpumc_nuts_set_path(s, GPUMC_SAMPLER_NUTS, 0, 0);         /* NUTS again */
         machine_draw(s, normal, s->dim);
         CHECK(gpumc_nuts_stats(s)->tree_depth > 0, "no tree after paths");
     }
@@ -577,8 +581,9 @@ static void test_lengths(void)
 
 enum { N_BATCHES = 50, BATCH = 800, N_MOMENTS = 7 };
 
-/* Largest |z| of the means of x, x^2 and |x|^4 over coordinates of the normal in three dimensions, with a
-   coarse step; `machine` or reference with a fault. */
+/* Largest |z| of the means of x and x^2 of each coordinate and of |x|^4, standardised, for the normal in three
+   dimensions at a coarse step size; standard errors by batch means. `machine`: draws of the library, else of
+   the reference with a fault. */
 static double worst_z(int path, mistake fault, int machine)
 {
     static reference c;
@@ -617,7 +622,7 @@ static double worst_z(int path, mistake fault, int machine)
 
 static void test_moments(void)
 {
-    const double limit = 4.5;                            /* t with 49 degrees, 42 of them: 2e-3 in all */
+    const double limit = 4.5;                /* 42 t variables of 49 degrees of freedom: false-alarm rate 2e-3 */
     for (int path = 0; path < N_PATHS; path++) {
         CHECK(worst_z(path, FAULT_NONE, 1) < limit, "path %d: a moment is %.1f standard errors off", path,
               worst_z(path, FAULT_NONE, 1));
@@ -640,7 +645,7 @@ static double iid_density(const double *x, double *g, void *data)
     return lp;
 }
 
-static double long_tails_density(const double *x, double *g, void *data)   /* round, and not normal */
+static double long_tails_density(const double *x, double *g, void *data)   /* isotropic scales, not normal */
 {
     const size_t n = *(const size_t *)data;
     double lp = 0;
@@ -654,7 +659,7 @@ static void iid_batch(size_t n, const double *x, double *g, double *lp, void *da
     for (size_t i = 0; i < n; i++) lp[i] = iid_density(x + i * d, g + i * d, data);
 }
 
-static double funnel_density(const double *x, double *g, void *data)      /* nothing declared: a trap */
+static double funnel_density(const double *x, double *g, void *data)      /* no hierarchy declared */
 {
     const double precision = exp(-x[0]);
     double lp = -x[0] * x[0] / 18;
@@ -668,7 +673,7 @@ static double funnel_density(const double *x, double *g, void *data)      /* not
     return lp;
 }
 
-static double bent_density(const double *x, double *g, void *data)  /* few, and bent: some seeds diverge */
+static double bent_density(const double *x, double *g, void *data)  /* a curved ridge: some seeds diverge */
 {
     const size_t n = *(const size_t *)data;
     double bend = 0;
@@ -679,7 +684,7 @@ static double bent_density(const double *x, double *g, void *data)  /* few, and 
     return lp;
 }
 
-static double chain_density(const double *x, double *g, void *data)    /* neighbours correlate by 0.99 */
+static double chain_density(const double *x, double *g, void *data)    /* AR(1), correlation 0.99 */
 {
     const size_t n = *(const size_t *)data;
     double lp = gpumc_std_normal_lpdf(x[0], &g[0]);
@@ -771,9 +776,9 @@ static void test_choice(void)
     }
 }
 
-/* A normal takes one gradient a draw however its coordinates correlate. Where the last window is the first
-   from which all of that can be learned, the draws before it, made under a metric that was wrong, must not
-   decide: two of eight seeds would end with another sampler. */
+/* A normal takes one gradient a draw, however its coordinates correlate. In so short a warm-up the last window
+   is the first from which all correlations can be learned. Draws from before it, made under a wrong metric,
+   must not decide on the sampler: if they did, two of the eight seeds would end with another one. */
 static void test_correlated(void)
 {
     for (uint64_t seed = 1; seed <= 8; seed++) {
@@ -787,11 +792,11 @@ static void test_correlated(void)
     }
 }
 
-/* Chains that start 20 sd away travel for a hundred iterations, and may still be spread wider than the
-   metric's variance when it is chosen. What they need is told by all gradients on the way, clearly those of a
-   normal. Of 100 seeds none ends with another sampler than the spring (`build/test_mams.test 100` prints it),
-   all of them if only draws at the level of the best chain count. If it were one of a hundred, more than 2 of
-   20 would have a probability of 0.1 %. */
+/* Chains that start 20 sd away travel for a hundred iterations, and may still be spread wider than the metric's
+   variance when the sampler is chosen. The gradients along their way are clearly those of a normal and suffice
+   for the choice. Of 100 seeds none ends with another sampler than HMC on the spring (printed by
+   `build/test_mams.test 100`); all do if only draws at the level of the best chain count. The check allows 2
+   of 20: at a rate of 1 % a seed, more than that has a probability of 0.1 %. */
 static void test_still_spread(int n_seeds)
 {
     int others = 0;
@@ -808,7 +813,8 @@ static void test_still_spread(int n_seeds)
     CHECK(others * 10 <= n_seeds, "%d of %d end with another sampler than the spring", others, n_seeds);
 }
 
-/* The same draws from one call for all chains as from one call a chain, and thinned ones among them. */
+/* A batch callback for all chains gives the same draws as calls chain by chain, and thin = 3 gives every third
+   of them. */
 static void test_drivers(void)
 {
     for (int sampler = GPUMC_SAMPLER_MAMS; sampler <= GPUMC_SAMPLER_HMC; sampler++) {
@@ -833,7 +839,7 @@ static void test_drivers(void)
 
 /* ---- the spring ---------------------------------------------------------------------------------- */
 
-/* The energy error of a path over a normal whose precision is 1 + off, where the spring takes it for 1. */
+/* The energy error of a trajectory on a normal of precision 1 + off, where the spring is fitted to precision 1. */
 static double spring_error(double off, double step)
 {
     enum { DIM = 6 };
@@ -862,7 +868,8 @@ static double spring_error(double off, double step)
     return fabs(gpumc_nuts_stats(s)->max_energy_error);
 }
 
-/* Nothing where nothing is off; beyond, of first order. */
+/* The half kicks equal those of the reference. The energy error is zero where the spring's precision is exact,
+   and otherwise of first order in the difference. */
 static void test_spring_kick(void)
 {
     const double order = spring_error(0.02, 0.8) / spring_error(0.01, 0.8);
@@ -890,9 +897,10 @@ typedef struct swing {
     size_t gradients;
 } swing;
 
-/* Warm-up of four chains for 200 iterations, the density's tails long in iterations first .. last: whether on
-   the spring at 50, 90 and 150, the sampler at the end, and the mean number of steps a path, in the last
-   iterations and afterwards; how far gradients were off before the last estimate; paths of two steps. */
+/* Runs 200 warm-up iterations of four chains, and 100 draws; from iteration first until last the density has
+   long tails. Returns whether the chains are on the spring at iterations 50, 90 and 150 (at), and at the end of
+   warm-up (final); the mean number of steps a trajectory in the last 20 iterations of warm-up and afterwards
+   (steps); how far gradients were off before the last estimate (before); and the trajectories of two steps. */
 static swing swing_of(gpumc_sampler sampler, gpumc_metric_kind metric, size_t first, size_t last)
 {
     enum { DIM = 20, CHAINS = 4 };
@@ -928,8 +936,9 @@ static swing swing_of(gpumc_sampler sampler, gpumc_metric_kind metric, size_t fi
     return r;
 }
 
-/* What warm-up ends with: dual averaging's step, or half the length where ten paths of two steps were
-   accepted as they should be but for 0.03. */
+/* The step size at the end of warm-up: that of dual averaging, or, where that is longer, half the trajectory
+   length (1.7 / 2 here) if ten or more trajectories of two steps had a suitable acceptance rate (here 0.91
+   passes and 0.89 does not). */
 static void test_settled_step(void)
 {
     static const struct { double eps, n, accepted, wanted; } cases[] = {
@@ -950,7 +959,9 @@ static void test_settled_step(void)
     }
 }
 
-/* Whether the spring pays: clearly, or fairly before and after the metric was learned anew. */
+/* The spring pays if gradients are close to the fitted normal's by the last estimate, or fairly close both
+   before and after the metric was learned anew. With few coordinates only a stricter limit counts, and it does
+   not pay where more than 2 + 5 % of the trajectories on it diverged. */
 static void test_spring_pays(void)
 {
     static gpumc_adapt a;
@@ -974,8 +985,8 @@ static void test_spring_pays(void)
     CHECK(!gpumc__spring_holds(NAN, 0.01) && !gpumc__spring_holds(1, NAN), "too few to judge by");
 }
 
-/* Warm-up stops early only where it may, on the spring for two windows, with all chains healthy and none that
-   was moved at this switch. */
+/* Warm-up stops early only if the options allow it and the chains have been on the spring for two windows, all
+   healthy, with no restart of a chain at this switch of windows. */
 static void test_settled(void)
 {
     static gpumc_adapt a;
@@ -1010,8 +1021,8 @@ static void test_settled(void)
     CHECK(!gpumc__adapt_settled(&a, 3), "not asked to");
 }
 
-/* Iterations that warm-up will take, of 200, where four chains have settled after 90: n draws of one
-   coordinate at -spread and spread, gradients off by this much of their length. */
+/* The number of warm-up iterations, 200 unless stopped early, of four chains that have settled after 90. They
+   keep n draws of one coordinate, at -spread and spread; gradients are off by this fraction of their length. */
 static size_t warmup_after(size_t n, double spread, double off)
 {
     static gpumc_adapt a;
@@ -1046,7 +1057,7 @@ static size_t warmup_after(size_t n, double spread, double off)
     return a.options.num_warmup;
 }
 
-/* It stops early only if the final phase will have the spring. */
+/* Warm-up stops early only if the draws will be made on the spring. */
 static void test_stop_early(void)
 {
     CHECK(warmup_after(60, 1, 0.04) == 110, "all is well");
@@ -1056,7 +1067,7 @@ static void test_stop_early(void)
     CHECK(warmup_after(40, 1, 0.04) == 200, "too few draws");
 }
 
-/* The spring that one run has learned, for another without warm-up. */
+/* A run without warm-up uses the spring that an earlier run has learned, through initial_metric. */
 static void test_spring_again(void)
 {
     size_t n = 30;
@@ -1101,7 +1112,7 @@ static void test_spring(void)
 
 /* ---- guides -------------------------------------------------------------------------------------- */
 
-/* calls: of density and guide; above: a constant that they do not share */
+/* calls: of the density and of the guide; above: a constant that only the guide's log density contains */
 typedef struct guided { size_t calls[2]; double off, spread, above; } guided;
 enum { GUIDED_DIM = 6, GUIDED_DRAWS = 4000 };
 
@@ -1158,8 +1169,8 @@ static double guided_z(const gpumc_fit *fit)
     return worst;
 }
 
-/* The guide does not know of a wall, or that all is far lower: no draw lies behind the wall, none is reached by
-   a path that diverged, and each has its density. */
+/* Guides that differ from the density by a wall that they lack, or by a large constant: no draw lies behind the
+   wall, none is the end of a divergent trajectory, and the lp of each is that of the density, not the guide. */
 static double walled_density(const double *x, double *g, void *data)
 {
     ((guided *)data)->calls[0]++;
@@ -1210,7 +1221,8 @@ static void test_guide_that_errs(void)
     CHECK(divergent > 100, "%.0f divergences", (double)divergent);
 }
 
-/* Draws are the density's, whatever guides them there: 48 numbers, 4.5 standard errors, 3e-4 in all. */
+/* Draws are those of the density, not of its guide: 48 means within 4.5 standard errors, false-alarm rate 3e-4.
+   Draws of the guide alone must be rejected. */
 static void test_guide(void)
 {
     const gpumc_sample_options fixed = { .num_samples = 200, .num_warmup = -1, .step_size = 0.4,
@@ -1220,7 +1232,7 @@ static void test_guide(void)
         const gpumc_sample_options o = { .num_samples = GUIDED_DRAWS, .seed = 3,
                                          .sampler = (gpumc_sampler)k };
         gpumc_fit fit = guided_fit(&d, guided_density, guided_guide, o);
-        const size_t ends = 4 * (GUIDED_DRAWS + fit.n_warmup / 4) + 700;      /* beyond draws, between them */
+        const size_t ends = 4 * (GUIDED_DRAWS + fit.n_warmup / 4) + 700;      /* 700: the look back's points */
         CHECK(fit.sampler == (k == GPUMC_SAMPLER_AUTO ? GPUMC_SAMPLER_MAMS : o.sampler), "sampler %d for %d",
               (int)fit.sampler, k);
         CHECK(guided_z(&fit) < 4.5, "sampler %d: %.1f standard errors off", k, guided_z(&fit));
@@ -1230,7 +1242,7 @@ static void test_guide(void)
                    (double)d.calls[0]);
         gpumc_free(&fit);
         if (k == GPUMC_SAMPLER_NUTS) continue;
-        fit = guided_fit(&d, guided_guide, NULL, o);                /* what it would be by the guide alone */
+        fit = guided_fit(&d, guided_guide, NULL, o);                /* broken variant: draws of the guide */
         CHECK(guided_z(&fit) > 4.5, "sampler %d: draws of the guide pass", k);
         gpumc_free(&fit);
     }
@@ -1256,7 +1268,7 @@ static void test_guide(void)
 
 /* ---- regions that are missed ----------------------------------------------------------------------- */
 
-/* The worse z of mean and variance of log tau; held: 1 where a chain was held, and 2 where it diverged. */
+/* The larger |z| of mean and variance of log tau. held: the sum of 1 if HELD is warned of and 2 if DIVERGENT is. */
 static double schools_z(gpumc_sampler sampler, gpumc_centring form, double weight, uint64_t seed, int *held)
 {
     gpumc_param params[3];
@@ -1286,10 +1298,10 @@ static double schools_z(gpumc_sampler sampler, gpumc_centring form, double weigh
     return z;
 }
 
-/* Centred schools are a funnel, whose neck every sampler misses, and MAMS without diverging. Most runs whose
-   log tau is wrong by 6 standard errors say so. With any other weight log tau is right, as near zero all
-   are non-centred. Now and then a chain is held all the same: if it were one of fifty such runs,
-   more than 3 of 24 would be one of a thousand. */
+/* Eight schools in centred form are a funnel, whose neck every sampler misses, MAMS without divergences. Most
+   runs whose log tau is wrong by 6 standard errors must warn. With any other centring weight log tau is right,
+   since all such forms are non-centred near tau = 0. Chains are held there now and then all the same; the check
+   allows 3 of 24 runs: at a rate of 2 % a run, more have a probability of 0.1 %. */
 static void test_held(void)
 {
     int n_wrong = 0, n_silent = 0, n_held = 0;
@@ -1312,8 +1324,8 @@ static void test_held(void)
            n_wrong, n_silent, n_held);
 }
 
-/* Trees draw again what paths drew very slowly; what is short by a little goes on, if that is not dear and nobody
-   asked for a sampler; several modes are left alone. */
+/* NUTS draws again what HMC or MAMS drew very slowly. Draws that fall a little short are continued, if gradients
+   are cheap and the sampler was not asked for. A large R-hat, a sign of several modes, leads to neither. */
 static void test_slow_draws(void)
 {
     static const struct { gpumc_warning_code code; double value; int again, more; } cases[] = {

@@ -1,7 +1,7 @@
 /* The state machine of NUTS against a recursive reference, bit for bit; its integrator against the properties
-   that make the sampler exact; warm-up's estimators against cases that can be solved by hand; pausing and
-   resuming. Every check is also run on something broken, which it must reject. */
-struct of_rank { double ridge, fine_ridge, cutoff, direction, residual; };  /* of the low-rank metric */
+   that make the sampler exact; the estimators of warm-up against cases with a known solution; pausing and
+   resuming. The main checks are also run on broken variants, which they must reject. */
+struct of_rank { double ridge, fine_ridge, cutoff, direction, residual; };  /* low-rank metric's constants */
 #define SHIPPED { 0.02, 1e-5, 2.0, 1.0 / 64, 0.03 }                          /* test_header.sh compares */
 static const struct of_rank shipped = SHIPPED;
 static struct of_rank of_rank = SHIPPED;
@@ -74,7 +74,7 @@ enum { N_TARGETS = sizeof targets / sizeof *targets };
 
 /* ---- metrics ------------------------------------------------------------------------------------- */
 
-/* M^-1 of a metric written out. */
+/* M^-1 of a metric as a full matrix. */
 static void written_out(const gpumc_metric *m, double *out)
 {
     static double inner[DENSITY_DIM * DENSITY_DIM], half[DENSITY_DIM * DENSITY_DIM];
@@ -98,8 +98,8 @@ static void written_out(const gpumc_metric *m, double *out)
         }
 }
 
-/* Diagonal scales are powers of two: then the order of products does not matter, and machine and reference
-   may differ in it. */
+/* Diagonal scales are powers of two, so that the order of products, in which state machine and reference may
+   differ, does not change the rounding. */
 static void metric_fill(metric_memory *m, gpumc_metric_kind kind, size_t dim)
 {
     double norm[2] = { 0, 0 }, mixed = 0;
@@ -143,7 +143,7 @@ static gpumc_nuts *machine_start(const target *t, const gpumc_metric *metric, do
     return s;
 }
 
-/* The same bits, but for two means that each side may sum up in its own way. */
+/* Equal bit for bit, but for the two mean acceptance rates: each side may sum these in its own order. */
 static int same_draw(const gpumc_nuts *s, const reference_chain *c)
 {
     const gpumc_draw_stats *a = gpumc_nuts_stats(s), *b = &c->stats;
@@ -158,7 +158,7 @@ static int same_draw(const gpumc_nuts *s, const reference_chain *c)
 
 typedef struct tally { size_t transitions, divergent, deepest, moved; } tally;
 
-/* Runs both for n transitions; returns the number of the first that differs, or n. */
+/* Runs both for n transitions; returns the index of the first that differs, or n. */
 static size_t agreement(const target *t, const gpumc_metric *metric, reference_fault fault, size_t n,
                         tally *count)
 {
@@ -179,7 +179,7 @@ static size_t agreement(const target *t, const gpumc_metric *metric, reference_f
     s = machine_start(t, metric, t->step_size, c.seed, c.chain, start);
     machine_draw(s, t->density, t->dim);                          /* the start point */
     for (size_t i = 0; i < n; i++) {
-        if (t->density == narrow) {               /* back to the far start: the first leaves weigh e^900 */
+        if (t->density == narrow) {               /* far start again: the first leaves weigh e^900 */
             reference_start(&c, start);
             gpumc__nuts_move(s, start, c.current.lp, c.current.g);
         }
@@ -225,8 +225,8 @@ static void test_reference(void)
     }
 }
 
-/* Leaves of a tree of depth j, the first invalid subtree excluded: 2^j - 1; with it at most 2^(j + 1) - 1. In
-   threes it is three quarters of the power, and two at most if the first block diverges. */
+/* The leapfrog steps of a tree of depth j are 2^j - 1, and with an invalid last subtree at most 2^(j + 1) - 1.
+   Of a tree built in blocks of three they are 3/4 2^j - 1, at most 3/2 2^j - 1, and at most 2 at depth 0. */
 static void test_tree_sizes(void)
 {
     static metric_memory m;
@@ -275,7 +275,7 @@ static void test_step_size_search(void)
         machine_draw(s, targets[i].density, targets[i].dim);
         CHECK(s->step_size == c.step_size, "%s: the search found %g, the reference %g", targets[i].name,
               s->step_size, c.step_size);
-        reference_search(&c, 0.0123);                             /* another first guess, another ladder */
+        reference_search(&c, 0.0123);                             /* another first guess: other sizes are tried */
         CHECK(s->step_size != c.step_size, "%s: the check of the search sees no difference", targets[i].name);
     }
 }
@@ -300,7 +300,7 @@ static void test_bad_start(void)
     }
 }
 
-/* A restart drops the transition under way, wherever it is; the first draw is the start, with its density. */
+/* A restart abandons a transition at any point of it; the first draw is then the start, with its density. */
 static void test_restart(void)
 {
     static metric_memory m;
@@ -335,7 +335,7 @@ static void test_restart(void)
 
 /* ---- the metric's operators ---------------------------------------------------------------------- */
 
-/* Velocity is M^-1 p; momenta have covariance M: L' p = z means that velocity times momentum is z'z. */
+/* The velocity is M^-1 p. Momenta have covariance M: L' p = z implies that velocity times momentum is z'z. */
 static void test_metric(void)
 {
     static metric_memory m;
@@ -390,7 +390,7 @@ static gpumc__state *leapfrog_step(gpumc_nuts *s, log_density density, const gpu
     return to;
 }
 
-/* The broken twin: Euler's step, whose volume, reversibility and order are all wrong. */
+/* The broken variant: Euler's method, which violates volume, reversibility and order. */
 static gpumc__state *euler_step(gpumc_nuts *s, log_density density, const gpumc__state *at, double eps)
 {
     gpumc__state *to = at == s->states ? s->states + 1 : s->states;
@@ -404,7 +404,7 @@ static gpumc__state *euler_step(gpumc_nuts *s, log_density density, const gpumc_
 
 typedef struct phase_point { double q[4], p[4]; } phase_point;
 
-/* Flow of n steps from a point, in dimension dim and the unit metric; returns the energy error. */
+/* Runs n steps from a point, in dimension dim with the unit metric; returns the energy error. */
 static double flow(stepper step, log_density density, size_t dim, const phase_point *from, double eps,
                    int n, phase_point *to)
 {
@@ -439,7 +439,7 @@ static double irreversibility(stepper step)
     return worst;
 }
 
-/* Root mean square of the energy error after a fixed time, over a few starts. */
+/* Root mean square of the energy error after n steps of eps, over 20 starts. */
 static double energy_error(stepper step, double eps, int n)
 {
     double sum = 0;
@@ -523,8 +523,9 @@ static gpumc__state *copies_state(gpumc_nuts *s, int k)
     return &s->states[k];
 }
 
-/* Whether the copies of one leapfrog step, of one on the spring, of sums, moments and normals agree in every
-   bit; the second step begins `off` away from the first. */
+/* Whether the versions compiled for different instruction sets agree bit for bit: of a leapfrog step, a step on
+   the spring, sums, moments and normals. The AVX2 steps start `off` away from the others: unless that is 0, the
+   comparison must fail. */
 static int copies_agree(size_t dim, double off)
 {
     static metric_memory m;
@@ -631,8 +632,8 @@ static gpumc_adapt *adapt_new(size_t dim, gpumc_metric_kind kind, size_t num_war
 
 enum { N_SHARING = 100, SHARED_DIM = 4 + 3 * N_SHARING };         /* of shared_error, the largest */
 
-/* Puts n exact draws of a Gaussian with covariance L L' into the window, gradients scaled by a factor that is
-   1 if they are right. */
+/* Puts n exact draws of a Gaussian with mean 3 and covariance L L' into the window, with their gradients times
+   factor: 1 in the correct variant. */
 static void adapt_feed(gpumc_adapt *a, const double *L, size_t n, double factor)
 {
     const size_t d = a->dim;
@@ -656,7 +657,7 @@ static void adapt_feed(gpumc_adapt *a, const double *L, size_t n, double factor)
     gpumc__adapt_list(a, GPUMC__NONE);
 }
 
-/* Three draws of independent normals suffice for the exact scales and, with gradients, the exact centre. */
+/* Three draws of independent normals, with their gradients, give the exact scales and the exact mean. */
 static void test_fisher_diagonal(void)
 {
     enum { DIM = 12 };
@@ -677,8 +678,8 @@ static void test_fisher_diagonal(void)
     free(a);
 }
 
-/* Largest relative error of the scales with which that many chains begin, that stand about independent
-   normals. */
+/* Largest relative error of the first scales, from the start points and gradients of num_chains chains, which are
+   draws of independent normals. */
 static double first_scales_error(size_t num_chains)
 {
     enum { DIM = 12, CHAINS = 4 };
@@ -718,8 +719,9 @@ static void test_first_metric(void)
     CHECK(first_scales_error(2) > 1e-3, "two chains, who only know their gradients, begin as well");
 }
 
-/* The dense estimate solves Sigma C_g Sigma = C_x for the (ridged) moments it was given. Both sides are
-   formed here from the draws. */
+/* The dense estimate solves Sigma C_g Sigma = C_x, where C_x and C_g are the second moments, plus a ridge, of
+   whitened draws and gradients. Returns the largest error relative to C_x; both sides are formed from the
+   draws. */
 static double fisher_residual(gpumc_adapt *a, size_t n)
 {
     const size_t d = a->dim;
@@ -746,7 +748,7 @@ static double fisher_residual(gpumc_adapt *a, size_t n)
     return worst / largest;
 }
 
-/* The factor of a unit covariance but for one direction of variance 100 and one of 0.01. */
+/* The Cholesky factor of a covariance with variance 100 in one direction, 0.01 in a second, 1 in all others. */
 static void spikes_factor(double *L, size_t d)
 {
     static metric_memory m;
@@ -758,7 +760,8 @@ static void spikes_factor(double *L, size_t d)
     gpumc__cholesky(L, d);
 }
 
-/* Ten exact draws and a metric that fits give the exact centre, whatever the correlations. */
+/* Ten exact draws and the exact metric give the exact mean, whatever the correlations. The metric without its
+   directions must not. */
 static void test_centre(void)
 {
     enum { DIM = 20 };
@@ -813,7 +816,7 @@ static void test_low_rank(void)
             worst = check_worst(worst, fabs(gpumc__dot(a->shared.vectors + k * DIM, a->shared.vectors + j * DIM, DIM)
                                      - (j == k)));
     CHECK(worst < 1e-12, "eigenvectors are orthonormal up to %g", worst);
-    for (int k = 0; k < 2; k++) {                                 /* the long and the short direction */
+    for (int k = 0; k < 2; k++) {                                 /* variances 100 and 0.01 */
         double u[DIM], v[DIM], variance;
         for (size_t i = 0; i < DIM; i++) u[i] = truth.vectors[(size_t)k * DIM + i];
         gpumc__metric_velocity(&a->shared, u, v);
@@ -829,7 +832,8 @@ static void test_low_rank(void)
     free(a);
 }
 
-/* Without ridge, cut-off and a price the estimate is exact for any Gaussian, as its gradients are linear. */
+/* Without ridge, cut-off and price of a direction the estimate is exact for any Gaussian, since its gradients are
+   linear. Returns the largest error of the covariance. */
 static double recovery_error(int by_gains, double gradient_factor)
 {
     enum { DIM = 20, N = 120 };
@@ -855,9 +859,10 @@ static double recovery_error(int by_gains, double gradient_factor)
     return worst;
 }
 
-/* Three directions among many coordinates, of standard deviations 10, 5 and 1/5, all others 1: the largest
-   factor by which the metric misses a variance, of theirs and of some others, from fewer draws than
-   coordinates. whole: as warm-up does it, or without taking them out of the diagonal. */
+/* A Gaussian of 300 coordinates with standard deviations 10, 5 and 1/5 in three directions and 1 in all others,
+   and fewer draws than coordinates. Returns the largest factor by which the metric errs in a variance, in these
+   three directions and seven others. whole: the estimate of warm-up; else (broken variant) the diagonal is not
+   freed of these directions. */
 static double directions_error(int whole, double gradient_factor)
 {
     enum { DIM = 300, N = 120, N_LOOKED = 10 };
@@ -867,7 +872,7 @@ static double directions_error(int whole, double gradient_factor)
     gpumc_rng rng = gpumc_rng_at(11, 0, 0, 0);
     double mean[3][DIM] = { { 0 } }, worst = 1, shift = 0, outside;
     size_t r;
-    for (size_t l = 0; l < N_LOOKED; l++) {                      /* orthonormal; the first three stand out */
+    for (size_t l = 0; l < N_LOOKED; l++) {                      /* orthonormal; the first three: sd not 1 */
         double *v = looked[l], norm;
         gpumc_rng_normals(&rng, v, DIM);
         for (size_t j = 0; j < l; j++) gpumc__add_multiple(v, -gpumc__dot(v, looked[j], DIM), looked[j], DIM);
@@ -922,9 +927,9 @@ static double directions_error(int whole, double gradient_factor)
     return worst;
 }
 
-/* A normal of dim coordinates, n_wide directions of which have that variance, all others 1; n_draws draws of
-   it, whose gradients are off by so much of their own length, and the metric that warm-up makes of them.
-   Returns the mean residual |x + y|^2 of a draw; along: the variance that the metric gives the first one. */
+/* Learns the metric, as warm-up does, from n_draws draws of a normal of dim coordinates, with the given variance
+   in n_wide directions and 1 in all others; every gradient component has a relative error of sd off. Returns the
+   mean Fisher residual |x + y|^2 of a draw; along: the metric's variance in the first of these directions. */
 static double gains_residual(size_t dim, size_t n_wide, double variance, size_t n_draws, double off,
                              double *along)
 {
@@ -962,8 +967,8 @@ static double gains_residual(size_t dim, size_t n_wide, double variance, size_t 
     return residual / (double)n_draws;
 }
 
-/* Directions too weak for trees are kept for the spring, where draws tell and the target is so near a normal
-   that it pays; strong ones are not cut short. */
+/* Directions of variances too near 1 to matter to NUTS are kept for the spring, if there are draws enough to
+   estimate them and the target is so nearly normal that the spring pays. Large variances are not shrunk. */
 static void test_gains(void)
 {
     double along, residual = gains_residual(20, 6, 1.8, 120, 0, &along);
@@ -993,7 +998,8 @@ static void test_gains(void)
     of_rank = shipped;
 }
 
-/* The residual that decides on the spring is that of the metric in force, whatever made the draws. */
+/* The Fisher residual that decides on the spring is that of the current metric, not of the metric under which the
+   draws were made. */
 static void test_remeasure(void)
 {
     enum { DIM = 20, N = 120 };
@@ -1009,7 +1015,7 @@ static void test_remeasure(void)
     free(a);
 }
 
-/* How many of 21 directions are kept, one of variance 100, the others just beyond the cut-off. */
+/* The number of directions kept of 21, of which one has variance 100 and the others 2.1, just above the cut-off. */
 static size_t directions_kept(void)
 {
     enum { DIM = 300, R = 21 };
@@ -1033,7 +1039,7 @@ static void test_price(void)
     of_rank = shipped;
 }
 
-/* Products of more draws than coordinates: most eigenvalues are zero, and rounding makes them differ. */
+/* The matrix of inner products of more draws than coordinates: most eigenvalues are zero but for rounding. */
 static void test_singular_eigen(void)
 {
     enum { N = 128, DIM = 50 };
@@ -1057,7 +1063,7 @@ static double flat_density(const double *x, double *grad, void *data)
     return 0;
 }
 
-/* Blocks are found exactly as well, where the rest is diagonal: 4 groups of 3 parameters below 4 others. */
+/* Blocks, too, are recovered exactly if the rest is diagonal: 4 groups of 3 parameters below 4 others. */
 static double blocks_error(double gradient_factor)
 {
     enum { N_GROUPS = 4, DIM = 4 + 3 * N_GROUPS, N = 60 };
@@ -1097,7 +1103,8 @@ static double blocks_error(double gradient_factor)
     return worst;
 }
 
-/* Adds variance along one direction: c on mu and on every element of a, as a population's mean has. */
+/* Adds variance along the direction that uncertainty of a population's mean creates: c in mu and in every element
+   of the groups. */
 static void shared_add_mean(double *cov, double c)
 {
     const size_t n = SHARED_DIM;
@@ -1106,7 +1113,8 @@ static void shared_add_mean(double *cov, double c)
             if (i != 3 && j != 3) cov[i * n + j] += c * c;
 }
 
-/* What groups share, beside blocks of 3: nothing, correlations of the 4 parameters above them, or a mean. */
+/* What is correlated besides the blocks of 3: nothing, the 4 parameters above the groups, or, by a common mean, all
+   groups. */
 enum { SHARE_NOTHING, SHARE_TOPS, SHARE_MEAN };
 
 static void shared_covariance(double *cov, int shared)
@@ -1124,10 +1132,10 @@ static void shared_covariance(double *cov, int shared)
     if (shared == SHARE_MEAN) shared_add_mean(cov, 1);
 }
 
-/* Beyond 256 coordinates correlations beside the blocks are found too: of what all groups share. The metric
-   against the covariance, entry by entry, and its quadratic form along the mean of the groups, as a ratio:
-   not 1, as blocks learned from few draws tilt that direction, but within the factor 2 that a metric is asked
-   for; 0.01 where it is not looked at. */
+/* Beyond 256 coordinates, too, correlations outside the blocks are found, namely those that all groups share.
+   Returns the largest error of the metric's covariance. along_mean: the metric's variance of the mean of the
+   groups divided by the true one. Blocks learned from few draws tilt that direction, so this is not 1, but must be
+   within a factor of 2; it is 0.01 if shared directions are not searched for. */
 static double shared_error(double gradient_factor, int shared, double *along_mean)
 {
     static const gpumc_param params[] = {
@@ -1199,7 +1207,7 @@ static void test_recovery(void)
     CHECK(directions_error(1, 2) > 1.1, "with wrong gradients they are found as well");
 }
 
-/* Eigenvectors and eigenvalues give the matrix back. */
+/* Eigenvectors and eigenvalues reproduce the matrix. A changed eigenvalue must be noticed. */
 static void test_eigen(void)
 {
     enum { MAX = 40 };
@@ -1230,8 +1238,9 @@ static void test_eigen(void)
     }
 }
 
-/* The strongest eigenvectors one by one, of matrices with equal and nearly equal eigenvalues, or diagonal.
-   Returns by how much they miss that and each other's right angle; turned: the last by so much. */
+/* The eigenvectors of the largest eigenvalues, found one by one, of matrices with equal and nearly equal
+   eigenvalues, diagonal or not. Returns the largest error in A v = lambda v and in orthonormality. turned: added to
+   one component of the last eigenvector, which must be noticed. */
 static double strongest_error(size_t n, int is_diagonal, double turned)
 {
     enum { MAX = 40, MOST = 8 };
@@ -1285,8 +1294,9 @@ static void test_strongest(void)
 
 /* ---- pausing ------------------------------------------------------------------------------------- */
 
-/* A warm-up of two chains and some draws, interrupted after every `pause` gradients (0: never): all memory is
-   copied away, overwritten and put back. Returns a sum that depends on every draw. */
+/* A warm-up of two chains and 200 draws, interrupted after every `pause` gradients (0: never): all memory is copied
+   away, overwritten and put back. Returns a sum that depends on every draw. lossy: a counter is changed as well,
+   which must alter the draws. */
 static double interrupted(gpumc_sampler sampler, size_t pause, int lossy)
 {
     enum { DIM = 5, CHAINS = 2, BYTES = 1 << 19 };
@@ -1335,7 +1345,8 @@ static double interrupted(gpumc_sampler sampler, size_t pause, int lossy)
     return sum;
 }
 
-/* Chains whose draws are those of normal laws of standard deviation sd, each of which holds a mass e^mass. */
+/* Which chains are judged healthy. The draws of each are those of a normal of standard deviation sd and of mass
+   e^mass: a spike of high density but little mass is not healthy. */
 static void test_judge(void)
 {
     enum { DIM = 30, CHAINS = 4, N = 20 };
@@ -1375,8 +1386,9 @@ static void test_pause(void)
     }
 }
 
-/* The step that diverged began where gpumc_nuts_divergence says: of a path at the point before; of a tree one
-   leapfrog from a point that was asked for, or from the draw. */
+/* gpumc_nuts_divergence returns the point at which the divergent step began: for a trajectory of fixed length the
+   point evaluated before the last; for a tree any earlier point of the trajectory, or the draw that it started
+   from. */
 static void test_divergence(void)
 {
     static double scale[3] = { 1, 1, 1 }, mean[3];
