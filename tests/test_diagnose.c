@@ -1,7 +1,8 @@
-/* R-hat, effective sample sizes, Monte Carlo errors, intervals, PSIS, leave-one-out, warnings and the printed
-   summary. Numbers with ten digits come from the R packages posterior 1.4.0 and loo 2.5.1 (ESS of the sd,
-   nested R-hat and HDI: from an implementation of their newer definitions). A second implementation, slow and
-   straight from the definitions, judges random series; each of its broken variants must be told from it. */
+/* R-hat, effective sample sizes, Monte Carlo errors, intervals, PSIS, leave-one-out cross-validation, warnings
+   and the printed summary. Numbers with ten digits come from the R packages posterior 1.4.0 and loo 2.5.1 (ESS of
+   the sd, nested R-hat and HDI: from an implementation of their newer definitions). On random series the library
+   is compared with a second implementation, slow and straight from the definitions; the library must be found to
+   differ from each broken variant of it. */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
@@ -122,7 +123,7 @@ static void check_e2(void)
     SAME(gpumc_quantile(s, 0.95).value, 2.094915423);
 }
 
-/* Ties, too few draws for an ESS. */
+/* Series with ties, too short for an ESS. */
 static void check_e3(void)
 {
     const double x[] = { 1, 2, 2, 3, 5, 4, 4, 6, 2, 1, 3, 3, 4, 6, 5, 5 };
@@ -155,7 +156,7 @@ static void check_e4(void)
     SAME(gpumc_r_hat(s).value, 0.9936445521);
 }
 
-/* Scores, autocovariances and folding where they can be seen only from inside. */
+/* Normal scores, autocovariances and folding, through private functions. */
 static void check_inside(void)
 {
     const double gamma1[] = { 0.5771918651, 0.2010370391, 0.03035942453, -0.08900130057 };
@@ -204,7 +205,7 @@ static void check_spectrum(void)
 
 /* ---- a second implementation ------------------------------------------------------------------- */
 
-/* Ways to get it wrong. */
+/* The broken variants. */
 enum {
     RIGHT, NO_SPLIT, NO_FOLD, NO_RANK, UNBIASED_LAGS, NOT_MONOTONE, NO_BETWEEN, FOLD_AT_MEAN, TIES_IN_ORDER,
     N_BREAKS
@@ -225,7 +226,7 @@ static double variance_of(const double *x, size_t n)
     return sum / (double)(n - 1);
 }
 
-/* Mean rank by counting, O(n^2). */
+/* Normal scores of mean ranks, found by counting, O(n^2). */
 static void ranks_to_scores(const double *x, size_t n, double *z, int broken)
 {
     for (size_t i = 0; i < n; i++) {
@@ -293,7 +294,7 @@ static double slow_ess(const double *x, size_t m, size_t n, int broken)
 
 typedef struct slow { double r_hat, ess_bulk, ess_mean, ess_tail; } slow;
 
-/* The halves of s one after the other, whole chains where the split is left out. */
+/* Writes the half chains of s one after the other, or whole chains in the variant without the split. */
 static size_t split(gpumc_series s, double *y, size_t *m, int broken)
 {
     const size_t n = broken == NO_SPLIT ? s.n_draws : s.n_draws / 2;
@@ -330,8 +331,9 @@ static slow slow_statistics(gpumc_series s, int broken)
     return r;
 }
 
-/* Normal, slow, antithetic, heavy-tailed, discrete, and with chains that differ in place or scale. In few
-   discrete draws a pair of autocorrelations can sum to zero exactly; rounding would decide where to end. */
+/* Series that are normal, slowly mixing, antithetic, heavy-tailed or discrete, some with chains that differ in
+   location or scale. Short series are not made discrete: there the sum of a pair of autocorrelations could be
+   exactly zero, and rounding would decide where Geyer's sequence is truncated. */
 static gpumc_series random_series(double *x, int trial)
 {
     const double phis[] = { 0, 0.5, 0.9, -0.5, 0.98 };
@@ -374,7 +376,7 @@ static void check_against_slow(void)
               told[broken]);
 }
 
-/* Slow chains need the transform; the definition does not. */
+/* Slowly mixing chains, whose many lags the library finds by FFT and the reference by the definition. */
 static void check_long_chain(void)
 {
     const gpumc_series s = autoregression(x1, 2, 3000, 0.995, 0, 9);
@@ -391,7 +393,7 @@ static void check_not_numbers(void)
 {
     const gpumc_series s = autoregression(x1, 4, 100, 0.6, 0, 42);
     gpumc_stat (*const all[])(gpumc_series) = {
-        gpumc_r_hat, gpumc_ess_bulk,                                           /* these need ranks only */
+        gpumc_r_hat, gpumc_ess_bulk,                                           /* defined by ranks alone */
         gpumc_mean, gpumc_sd, gpumc_r_hat_basic, gpumc_ess_tail, gpumc_ess_mean, gpumc_ess_sd,
         gpumc_mcse_mean, gpumc_mcse_sd };
     const size_t n = sizeof all / sizeof all[0];
@@ -434,7 +436,7 @@ static void check_constant(void)
     for (size_t i = 0; i < 400; i++) x1[i] = (double)(i / 100);                 /* W = 0, B > 0 */
     CHECK(gpumc_r_hat(s).value == INFINITY, "R-hat %g", gpumc_r_hat(s).value);
     CHECK(gpumc_r_hat_basic(s).value == INFINITY, "R-hat %g", gpumc_r_hat_basic(s).value);
-    for (size_t i = 0; i < 400; i++) x1[i] = (double)(i % 2);      /* all as far from the median */
+    for (size_t i = 0; i < 400; i++) x1[i] = (double)(i % 2);      /* all equally far from the median */
     CHECK(gpumc_r_hat(s).value < 1, "R-hat %g", gpumc_r_hat(s).value);
 }
 
@@ -486,7 +488,8 @@ static void check_invalid(void)
     SAME(gpumc_quantile(s, 0).value, gpumc_quantile(s, 1e-12).value);
 }
 
-/* A large offset changes no R-hat, ESS or standard deviation: spacings of 1/8 survive it exactly. */
+/* A large offset changes no R-hat, ESS or standard deviation. Values are multiples of 1/8, so that adding it is
+   exact. */
 static void check_offset(void)
 {
     gpumc_series s = autoregression(x1, 4, 100, 0.6, 0, 42), shifted = s;
@@ -506,7 +509,7 @@ static void check_offset(void)
     SAME(gpumc_mean(shifted).value - 1e15, floor(8 * gpumc_mean(s).value + 0.5) / 8);
 }
 
-/* Strides: chains and draws of a matrix the other way round, and of one column among several. */
+/* Strides: a transposed matrix, and one column among several, give the same statistics. */
 static void check_strides(void)
 {
     const gpumc_series s = autoregression(x1, 4, 100, 0.6, 0, 42);
@@ -521,7 +524,7 @@ static void check_strides(void)
     CHECK(gpumc_r_hat(apart).value == gpumc_r_hat(s).value, "chains apart, draws side by side");
 }
 
-/* x1 as it stands. */
+/* x1 is sorted correctly: ascending, complete and stable. */
 static void check_sorted(const char *what)
 {
     const gpumc_series s = { x1, 1, 3000, 0, 0 };
@@ -543,8 +546,8 @@ static void check_sorted(const char *what)
     gpumc__close_sheet(&sheet);
 }
 
-/* Radix passes do for numbers of one size by their places and for long tails by their bits, and tell where they
-   do not. */
+/* Radix passes over words made of places in the range sort bell-shaped values, and must report that they fail for
+   long tails; passes over words made of the bits of the numbers sort both. */
 static void check_words(void)
 {
     const gpumc_series s = { x1, 1, 3000, 0, 0 };
@@ -573,7 +576,7 @@ static void check_words(void)
         }
 }
 
-/* Zeros whose signs change at the median, or anywhere: signs order nothing. */
+/* Zeros of either sign, at the median or anywhere, are equal: their signs change no statistic. */
 static void check_signed_zeros(void)
 {
     const double few[] = { 0, -0.0, -0.0, 0, 0, -0.0, 0, -0.0 }, five[] = { -0.0, -0.5, 0, 0, -0.0 };
@@ -664,8 +667,8 @@ static void check_psis(void)
           "equal weights: %g", ess);
 }
 
-/* How many of the largest weights are smoothed, min(S / 5, 3 sqrt(S / r_eff)): the others keep their distances,
-   and so may the very largest. */
+/* The number of weights that PSIS smooths; it should be min(S / 5, 3 sqrt(S / r_eff)). Found as the number of log
+   weights whose distance from the smallest changed, plus the largest, which may happen to keep its distance. */
 static size_t smoothed_of(size_t n, double r_eff)
 {
     static double l[2000], raw[2000];
@@ -713,7 +716,7 @@ static void check_pareto(void)
     k = gpumc__fit_pareto(y, 40, work, &sigma);
     SAME(sigma, 0.04241121098);
     SAME((k * 50 - 5) / 40, 0.727003338);
-    static const double five[] = { 0.1, 0.25, 0.5, 1.1, 3 };                   /* their first quartile is the least */
+    static const double five[] = { 0.1, 0.25, 0.5, 1.1, 3 };                   /* their first quartile is the smallest */
     k = gpumc__fit_pareto(five, 5, work, &sigma);
     SAME(sigma, 0.5177981759);
     SAME(k, 0.5605916989);
@@ -808,7 +811,7 @@ static void free_warnings(gpumc_fit *f)
 
 static hand h;
 
-/* The warnings of a fit as one text, "code:note ", then compared. */
+/* Compares the warnings of the fit, written as "code:note " one after the other, with the expected text. */
 static void expect_warnings(const char *expected, const char *what)
 {
     char seen[400] = "";
@@ -824,7 +827,7 @@ static void expect_warnings(const char *expected, const char *what)
     CHECK(!strcmp(seen, expected), "%s: seen \"%s\", expected \"%s\"", what, seen, expected);
 }
 
-/* The text of the first warning contains a phrase. */
+/* The text of the first warning must contain a phrase. */
 static void expect_text(const char *phrase)
 {
     const char *text = h.fit.n_warnings ? h.fit.warnings[0].text : "";
@@ -832,8 +835,8 @@ static void expect_text(const char *phrase)
     free_warnings(&h.fit);
 }
 
-/* HMC on its spring whose squared residuals, powers of an exponential of mean 1, stay as they are for so many
-   draws. Two stays of 4 draws times lump are off by far. */
+/* A fit by HMC on the spring. Its squared residuals are powers of exponential numbers of mean 1, each kept for
+   `stay` draws; in two chains they are 50, far too large, for 4 lump draws on end. */
 static void slow_residuals(size_t stay, double power, size_t lump)
 {
     double residual = 0;
@@ -850,7 +853,7 @@ static void slow_residuals(size_t stay, double power, size_t lump)
         stats_of(&h, 1, 100 + i)->fisher_residual = stats_of(&h, 2, 200 + i)->fisher_residual = 50;
 }
 
-/* Chain 2 does not move from draw `from` on, so many draws alike. */
+/* Chain 2 does not move for n draws from draw `from` on. */
 static void hold(size_t from, size_t n)
 {
     for (size_t i = from; i < from + n; i++) {
@@ -1030,7 +1033,7 @@ static void check_column_warnings(void)
     expect_warnings("", "draws were discarded");
 }
 
-/* On both sides of where warnings begin. */
+/* Values just below and just above the thresholds of warnings. */
 static void check_limits(void)
 {
     for (int more = 0; more < 2; more++) {
@@ -1053,7 +1056,7 @@ static void check_limits(void)
         for (size_t i = 0; i < FIT_CHAINS * FIT_CAPACITY; i++) h.stats[i].accept_stat = more ? 0.69 : 0.71;
         expect_warnings(more ? "ACCEPT" : "", "a tenth less than wanted");
         free_warnings(&h.fit);
-        h.fit.sampler = GPUMC_SAMPLER_HMC;                             /* whose steps aim higher */
+        h.fit.sampler = GPUMC_SAMPLER_HMC;                             /* higher target acceptance */
         h.fit.metric.spring = 1;
         expect_warnings(more ? "ACCEPT" : "", "a tenth less than trees want, on the spring");
         free_warnings(&h.fit);
@@ -1068,7 +1071,7 @@ static void check_limits(void)
     free_warnings(&h.fit);
 }
 
-/* More warnings than the first array holds. */
+/* More warnings than the first allocation holds. */
 static void check_many_warnings(void)
 {
     make_fit(&h);
@@ -1079,7 +1082,7 @@ static void check_many_warnings(void)
     free_warnings(&h.fit);
 }
 
-/* Numbers in warnings have a point in every locale that is installed; indices keep their comma. */
+/* Numbers in warnings have a decimal point in every locale tried; commas between indices stay. */
 static void check_points(void)
 {
     const char *const locales[] = { "C", "de_DE.UTF-8", "fr_FR.UTF-8", "pt_BR.UTF-8" };
@@ -1097,7 +1100,7 @@ static double normal_lpdf(double y, double mean, double variance)
     return -0.5 * (y - mean) * (y - mean) / variance - 0.5 * log(2 * GPUMC_PI * variance);
 }
 
-/* Normal data y_i ~ N(theta, 1), theta ~ N(0, 2^2): what leaving one out gives is known. */
+/* Normal data y_i ~ N(theta, 1), theta ~ N(0, 2^2): the leave-one-out densities are known in closed form. */
 /* One parameter and the log likelihoods of twelve observations. */
 static void make_loo_fit(void)
 {
@@ -1120,8 +1123,8 @@ static void check_loo(void)
     for (size_t i = 0; i < 12; i++) sum += y[i] = 1 + irwin_hall();
     variance = 1 / (12 + 1 / (scale * scale));
     mean = sum * variance;
-    for (size_t s = 0; s < total; s++) {                               /* an exact sample,
-                                        its order scrambled */
+    for (size_t s = 0; s < total; s++) {                               /* quantiles at equal
+                                        steps, scrambled */
         const double u = ((double)(s * 1009 % total) + 0.5) / (double)total;
         double *x = draw_of(&h, s / FIT_DRAWS, s % FIT_DRAWS);
         x[0] = mean + sqrt(variance) * gpumc_inv_Phi(u);
@@ -1167,7 +1170,7 @@ static void check_loo(void)
     CHECK(gpumc_loo_psis(&h.fit, NULL, NULL, NULL, &error) == GPUMC_ERROR_ARGUMENT, "no result");
 }
 
-/* Summaries and leaving out, by teams of any size: the bits of one column, or one thread, alone. */
+/* Summaries and leave-one-out by teams of any size equal, bit for bit, those of single columns or one thread. */
 static void check_teams(void)
 {
     enum { C = 3, N = 251, ROOM = 300, COLUMNS = 419, LEFT = 400 };
@@ -1215,8 +1218,8 @@ static void check_teams(void)
     CHECK(elpd[0][181] == -77 && k[0][181] == -77, "results of what cannot be left out");
 }
 
-/* Draws that are correlated: k is that of PSIS with the relative efficiency of the likelihood. One observation that
-   few draws can stand is counted, and its k is the worst. */
+/* Autocorrelated draws: k is that of PSIS with the relative efficiency of the likelihood. One observation, far from
+   what most draws predict, is counted as having a bad k, and its k is worst_k. */
 static void check_loo_efficiency(void)
 {
     double k[12], likelihood[FIT_CHAINS * FIT_DRAWS], ratios[FIT_CHAINS * FIT_DRAWS], ess;
@@ -1244,7 +1247,7 @@ static void check_loo_efficiency(void)
           loo.worst_k);
 }
 
-/* The summary is the single statistics, put together. */
+/* A summary equals the single statistics. */
 static void check_summary(void)
 {
     gpumc_summary r;
@@ -1356,7 +1359,7 @@ static void check_print(void)
     CHECK(gpumc_print_summary(&h.fit, NULL) == GPUMC_ERROR_ARGUMENT, "no stream");
 }
 
-/* A run that was stopped says so, one that failed why. */
+/* The summary says that a run was stopped, or why one failed. */
 static void check_print_status(void)
 {
     static const struct { gpumc_status status; const char *says, *not; int drawless; } cases[] = {
@@ -1408,7 +1411,7 @@ static int attempt(int what, FILE *sink)
     return gpumc_print_summary(&h.fit, sink) == GPUMC_OK;
 }
 
-/* Refuses the first, second, ... allocation until the call succeeds; nothing may be lost. */
+/* Refuses the first, second, ... allocation until the call succeeds; no memory may leak. */
 static void check_memory(void)
 {
     FILE *sink = tmpfile();

@@ -1,14 +1,13 @@
-/* What happens when things go wrong: every allocation refused in turn, threads that cannot be had, and
-   every kind of bad input. Each call must return a status, name the argument, its value and the remedy,
-   leave nothing allocated and a fit that can be released, call no density it has refused, and print
-   nothing. */
+/* Failures: every allocation refused in turn, threads that cannot be created, and every kind of bad input. Each
+   call must return a status; name the argument, its value and the remedy; leave nothing allocated and a fit that
+   can be released; call no density that it has refused; and print nothing. */
 #define _POSIX_C_SOURCE 200809L
 #include <limits.h>
 #include <pthread.h>
 #include <unistd.h>
 #include "check.h"
 
-/* The n-th thread asked for cannot be had, nor can those after it; 0: all can. */
+/* The creation of the n-th thread and of all later ones fails; 0: none fails. */
 static int refuse_thread;
 
 static int create_or_refuse(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
@@ -39,7 +38,7 @@ static void silence_begin(void)
     dup2(silent_file, 2);
 }
 
-/* Number of bytes printed since silence_begin. */
+/* The number of bytes printed since silence_begin. */
 static long silence_end(void)
 {
     long bytes;
@@ -56,12 +55,11 @@ static long silence_end(void)
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-/* Independent standard normals on the natural values, whatever the constraint: a proper density for every
-   kind. */
+/* Independent standard normals of the natural values, whatever their constraint: proper for every kind. */
 typedef struct bowl {
     size_t n;
     int *calls;                      /* counts the calls where only one thread makes them */
-    size_t wrong_component;          /* its derivative is times wrong_factor */
+    size_t wrong_component;          /* its derivative is multiplied by wrong_factor */
     double wrong_factor, value;      /* value: added to the log density */
 } bowl;
 
@@ -103,8 +101,8 @@ static long sample_watched(const gpumc_model *model, gpumc_sample_options option
     return silence_end();
 }
 
-/* gpumc_sample refuses: with the status, a text that holds the words, a fit without draws, everything
-   released, nothing printed. */
+/* gpumc_sample must refuse the model: with this status, a message that contains the words, a fit without draws, all
+   memory released and nothing printed. */
 static void refuse(int line, const gpumc_model *model, gpumc_sample_options options, gpumc_status wanted,
                    const char *const *words)
 {
@@ -124,8 +122,8 @@ static void refuse(int line, const gpumc_model *model, gpumc_sample_options opti
     CHECK(l.live == 0, "line %d: %d blocks leaked", line, (int)l.live);
 }
 
-/* A model of these parameters is refused, by gpumc_sample and in the same words by gpumc_layout_bytes and
-   gpumc_check_gradient, before its density is called. */
+/* A model with these parameters must be refused by gpumc_sample and, with the same message, by gpumc_layout_bytes
+   and gpumc_check_gradient, before its density is called. */
 static void refuse_params(int line, const gpumc_param *params, size_t n, const char *const *words)
 {
     int calls = 0;
@@ -168,7 +166,7 @@ static void check_names_and_sizes(void)
     REFUSE_PARAMS(WORDS("\"a,b\""), { .name = "a,b" });
     REFUSE_PARAMS(WORDS("\"a__\"", "__"), { .name = "a__" });
     REFUSE_PARAMS(WORDS("\"chain\"", "chain, draw"), { .name = "chain" });
-    REFUSE_PARAMS(WORDS("\"Draw\"", "chain, draw"), { .name = "Draw" });      /* one file in some systems */
+    REFUSE_PARAMS(WORDS("\"Draw\"", "chain, draw"), { .name = "Draw" });      /* the same file on some systems */
     REFUSE_PARAMS(WORDS("\"h\303\244\""), { .name = "h\303\244" });
     REFUSE_PARAMS(WORDS("\"mu\"", "twice"), { .name = "mu" }, { .name = "mu" });
     REFUSE_PARAMS(WORDS("\"MU\"", "letter case"), { .name = "mu" }, { .name = "MU" });
@@ -181,7 +179,7 @@ static void check_names_and_sizes(void)
     REFUSE_PARAMS(WORDS("\"b\"", "n_dims is 0"), { .name = "b", .dims = two_by_three });
 }
 
-/* Blocks each of which could be counted, but their sum is 5 and 2^64. */
+/* Each block's size fits a size_t, but their sum wraps round: it is 2^64 + 5. */
 static void check_sizes_that_wrap(void)
 {
     enum { N = 1025 };
@@ -294,7 +292,7 @@ static void check_hierarchy(void)
                   { .name = "t", .centring = GPUMC_CENTRING_WEIGHT, .centring_weight = 2 });
 }
 
-/* The model as a whole. */
+/* Errors of the model as a whole. */
 static void check_models(void)
 {
     static const gpumc_param mu = { .name = "mu" };
@@ -340,7 +338,7 @@ static void generate_too_much(const double *x, gpumc_rng *rng, double *out, void
     out[1] = *x;
 }
 
-/* What callbacks write or read beyond their arrays. */
+/* Callbacks that write or read beyond their arrays are noticed. */
 static double nosy_density(const double *x, double *grad, void *data)
 {
     const double lp = bowl_density(x, grad, data);
@@ -459,7 +457,7 @@ static void check_too_large(void)
 
 /* ---- start points and gradients -------------------------------------------------------------- */
 
-/* What the model itself says of a start without density stands in the text. */
+/* The model's own explanation of a start of zero density is part of the message. */
 static gpumc_status say_why(const double *x, void *data, gpumc_error *error)
 {
     (void)data;
@@ -518,7 +516,8 @@ static void check_starts(void)
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("derivative", "mu[2] is nan", "log density -"));
 }
 
-/* So steep that starts are taken half as far out, where this density has no gradient: chains stay outside. */
+/* A density so steep that starts at half the distance are tried; but there, for |x| < 1, its gradient is NaN. The run
+   must end all the same, with chains that stay outside. */
 static double hollow_density(const double *x, double *g, void *data)
 {
     const double lp = -exp(40 * fabs(x[0]));
@@ -539,14 +538,14 @@ static void check_hollow(void)
     gpumc_free(&fit);
 }
 
-/* Beyond 200 coordinates some are seen by random directions alone; threads share all that is tried, and say
-   the same. */
+/* Beyond 200 coordinates the gradient check covers some by random directions only. Threads share the work, and their
+   message must be the same. */
 static void check_gradients_of_many(void)
 {
     const gpumc_param theta = { .name = "theta", .size = 409 };
     bowl b = { .n = 409, .wrong_factor = -1 };
     const gpumc_model m = bowl_model(&b, &theta, 1);
-    const size_t wrong[] = { 0, 1, 204, 407, 408 };        /* tried are 409 k / 200: 0, 2, 4, ... 204, 406 */
+    const size_t wrong[] = { 0, 1, 204, 407, 408 };        /* checked singly: 409 k / 200, that is 0, 2, 4, ... 204, ... 406 */
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char said[2][sizeof((gpumc_fit *)0)->message];
         b.wrong_component = wrong[i];
@@ -564,7 +563,7 @@ static void check_gradients_of_many(void)
     }
 }
 
-/* An allocator whose memory does not suit a double. */
+/* An allocator whose memory is not aligned for a double. */
 static void *odd_allocate(size_t bytes, void *user)
 {
     char *block = (char *)malloc(bytes + 1);
@@ -589,7 +588,8 @@ static void check_odd_memory(void)
     gpumc_free(&fit);
 }
 
-/* Ten observations about a value, and a derivative by mu that may be wrong; or a kink; or chance. */
+/* law 0 or 1: ten normal or Student-t observations near a value; law 2: a density with a kink at x[0] = 0. The
+   derivative by x[0] is multiplied by factor, and noise of sd jitter is added to the log density. */
 typedef struct far_model { double value, factor, jitter; int law; gpumc_rng rng; } far_model;
 static double far_density(const double *x, double *grad, void *data)
 {
@@ -610,7 +610,8 @@ static double far_density(const double *x, double *grad, void *data)
     return lp + f->jitter * gpumc_rng_normal(&f->rng);
 }
 
-/* Values far larger than their scale, at the peak or far from it; right gradients pass, wrong ones do not. */
+/* The gradient check where values are far larger than their scale, at the mode or far from it: correct gradients
+   pass, wrong ones are refused. */
 static void check_far_gradients(void)
 {
     static const struct { double value, start; int law; } cases[] = {
@@ -644,8 +645,8 @@ static void check_far_gradients(void)
         }
 }
 
-/* A density that writes to memory all calls share, and reads it when another thread has written there, which it
-   waits for. */
+/* A density that writes to memory which all calls share, and reads it after waiting for another thread to have
+   written there. */
 typedef struct shared_memory { volatile double work[64]; volatile int n_written; int alone; } shared_memory;
 static double shared_density(const double *x, double *grad, void *data)
 {
@@ -683,7 +684,7 @@ static void check_shared_memory(void)
     refuse(__LINE__, &m, o, GPUMC_ERROR_GRADIENT, WORDS("evaluated twice", "x and data alone"));
 }
 
-/* Blocks name a location, a scale and a factor; the density lacks the population, the factor, or nothing. */
+/* Blocks that declare a location, a scale and a factor; the density omits the population, the factor, or nothing. */
 static double unjoined(const double *x, double *g, void *data)
 {
     const int lacks = *(const int *)data;
@@ -727,8 +728,8 @@ static void check_joined(void)
     refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"a\" with its factor, \"L\"", "or declare none"));
 }
 
-/* Means of which only the sums with a common one are known, as of a variable and all its dummies: refused, but not
-   where one has a prior, ever so wide. Many others stand beside them: then those of hierarchies are not looked at. */
+/* An intercept and dummies of all levels, of which the data identify only the sums: refused, but accepted if one has
+   a prior, however wide. With 3 or 200 elements of a hierarchy besides; in the latter case these are not examined. */
 typedef struct dummies { double prior; size_t n_others; } dummies;
 static double dummy_density(const double *x, double *g, void *data)
 {
@@ -756,8 +757,8 @@ static void check_combined(void)
     }
 }
 
-/* A walk of Laplace steps, flat between the neighbours of an element: right, wherever it is looked at; and no want
-   of a prior. */
+/* A random walk of Laplace steps: as a function of one element the density is flat between its neighbours. Its
+   gradient passes the check at all points tried, and the flat parts are not taken for a missing prior. */
 enum { KINKS = 40 };
 static double kinky(const double *x, double *g, void *data)
 {
@@ -785,7 +786,8 @@ static void check_kinks(void)
     gpumc_free(&fit);
 }
 
-/* A derivative by an element reaches its location and scale, too: the element is named. */
+/* In free coordinates a wrong derivative by an element also changes those by its location and scale: the message must
+   name the element. */
 static double wrong_elements(const double *x, double *grad, void *data)
 {
     const int wrong = *(const int *)data;
@@ -814,7 +816,7 @@ static void check_blame(void)
     refuse(__LINE__, &m, quick, GPUMC_ERROR_GRADIENT, WORDS("\"theta["));
 }
 
-/* The text names the component, both values and their likely relation. */
+/* The message names the component, both values and their likely relation. */
 static void check_gradients(void)
 {
     const double init[3] = { 0.5, 2, 1 };
@@ -855,7 +857,7 @@ static void check_gradients(void)
     CHECK(gpumc_check_gradient(NULL, NULL, NULL, NULL) == GPUMC_ERROR_ARGUMENT, "the status needs a text");
 }
 
-/* What a call that failed leaves behind, handed on by a program that did not look at its status. */
+/* NULL handles, as a program passes them that ignores the status of a call that failed. */
 static void check_handles(void)
 {
     gpumc_error error;
@@ -927,8 +929,9 @@ static void generate_square(const double *x, gpumc_rng *rng, double *out, void *
     out[0] = x[0] * x[0] + gpumc_rng_normal(rng);
 }
 
-/* One run with the n-th allocation refused: no memory, no fit; or, where only the warnings wanted it, a
-   whole fit that says that they are incomplete, if they are. Returns whether there was an n-th allocation. */
+/* One run with the n-th allocation refused. It must fail with GPUMC_ERROR_MEMORY and without draws or, if only the
+   warnings needed the memory, give a complete fit, which says so if warnings are missing. Returns whether there was an
+   n-th allocation. */
 static int run_refused(const gpumc_model *m, gpumc_sample_options options, size_t n, int all_later,
                        size_t n_warnings, const char *what)
 {
@@ -963,7 +966,7 @@ static double joined_density(const double *x, double *g, void *data)
     return lp;
 }
 
-/* The n-th allocation fails for n = 1, 2, ... until there is none to fail: alone, and with all later ones. */
+/* The n-th allocation fails, alone or with all later ones, for n = 1, 2, ... until n exceeds their number. */
 static void check_allocations(gpumc_sample_options options, const char *what)
 {
     static const gpumc_param params[] = {
@@ -983,7 +986,7 @@ static void check_allocations(gpumc_sample_options options, const char *what)
     gpumc_free(&whole);
 }
 
-/* Threads that cannot be had are done without: the same draws, fewer threads. */
+/* If threads cannot be created, the run has fewer threads and the same draws. */
 static void check_thread_creation(void)
 {
     static const gpumc_param mu = { .name = "mu", .size = 2 };

@@ -1,7 +1,7 @@
-/* Files in and out: numbers as text, the JSON and CSV readers, the summary and Stan CSV writers. Every rule
-   of the formats, every trap of their readers, the exact place of every error; an allocation or a write that
-   fails leaves nothing behind; two hundred thousand damaged inputs do no harm. For each kind of check there
-   is a broken twin that it must reject. */
+/* Files in and out: numbers as text, the JSON and CSV readers, the summary and Stan CSV writers. Checked are
+   every rule of the formats, every trap of their readers and the exact place of every error; that an allocation
+   or write that fails leaves nothing behind; and that two hundred thousand damaged inputs do no harm. For each
+   kind of check there is a broken variant that it must reject. */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 static size_t io_calls, io_refuse_at;
 static int io_refuse_later, io_refuse_renames;
 
-/* Counts a fallible call; 1: it is to fail as on a full disk. */
+/* Counts a call that may fail; returns 1 if it must fail, as on a full disk. */
 static int io_refused(void)
 {
     io_calls++;
@@ -35,7 +35,7 @@ static FILE *fopen_or_not(const char *path, const char *mode)
     return io_refused() ? NULL : fopen(path, mode);
 }
 static int fflush_or_not(FILE *file) { return io_refused() ? EOF : fflush(file); }
-static int fsync_or_not(int file)           /* the disk itself is waited for only once */
+static int fsync_or_not(int file)           /* really synchronised only once */
 {
     static int done;
     return io_refused() ? -1 : done++ ? 0 : fsync(file);
@@ -177,7 +177,8 @@ static void check_known_numbers(void)
     }
 }
 
-/* Values of all kinds come back bit for bit, in the fewest digits of 15, 16 and 17. */
+/* Values of all kinds, written and read again, are equal bit for bit, and have the fewest digits possible of 15, 16
+   and 17. */
 static void check_round_trip(size_t n)
 {
     size_t bad = 0, longer = 0;
@@ -218,7 +219,7 @@ static void check_against_strtod(size_t n)
     CHECK(bad_fast > n / 2, "the check does not notice an error of one unit");
 }
 
-/* Halves a decimal fraction written out, in place; text ends in enough zeros. */
+/* Halves a decimal number in place; text ends in enough zeros to hold the result. */
 static void halve_text(char *text)
 {
     int rest = 0;
@@ -230,7 +231,7 @@ static void halve_text(char *text)
     }
 }
 
-/* Points half way between two doubles, with up to 767 digits; and the same with a 1 a thousand digits on. */
+/* Decimal texts half way between two doubles, of up to 767 digits; and the same with a 1 a thousand digits later. */
 static void check_half_way(void)
 {
     static char text[3000], expected[64];
@@ -275,7 +276,7 @@ static void check_number_grammar(void)
 
 /* ---- readers: what they make of texts ------------------------------------------------------------------ */
 
-/* All that was read, as x=1; y[2,3]=1 2 3 4 5 6; z~=0.5, where ~ marks what is not of integers. */
+/* All data read, as one text: x=1; y[2,3]=1 2 3 4 5 6; z~=0.5, where ~ marks variables that are not integer. */
 static const char *describe(const gpumc_data *data)
 {
     static char text[4000];
@@ -299,7 +300,8 @@ static const char *describe(const gpumc_data *data)
 
 typedef struct reader_case { const char *text, *result; } reader_case;
 
-/* The result is what was read, or the text of the error. Text is passed without a zero behind it. */
+/* Compares what is read, or the text of the error, with what the case expects. The text is passed without a
+   terminating zero. */
 static void check_case(const reader_case *c, const gpumc_csv_options *options, int csv)
 {
     const size_t length = strlen(c->text);
@@ -713,7 +715,7 @@ static void keep_warmup(gpumc_fit *fit)
 
 typedef struct stan_file { const char *at; char said[256]; } stan_file;
 
-/* Records the first complaint; returns 0. */
+/* Records a complaint, unless there was one before; returns 0. */
 static int stan_wrong(stan_file *f, const char *format, ...)
 {
     va_list arguments;
@@ -724,7 +726,7 @@ static int stan_wrong(stan_file *f, const char *format, ...)
     return 0;
 }
 
-/* Takes one line, without its end, into line[600]; 0 at the end of the file. */
+/* Reads one line, without its newline, into line[600]; returns 0 at the end of the file. */
 static int stan_line(stan_file *f, char *line)
 {
     const size_t n = strcspn(f->at, "\n");
@@ -745,7 +747,7 @@ static int stan_expect(stan_file *f, const char *wanted)
     return stan_wrong(f, "\"%s\" instead of \"%s\"", line, wanted);
 }
 
-/* The settings in their order. Each line has one = and a value; Stan's own reader aborts on an empty one. */
+/* The settings, in their order. Each line has one = and a value; Stan's own reader aborts on an empty value. */
 static int stan_header(stan_file *f, const gpumc_fit *fit, size_t chain)
 {
     static const char *const metrics[] = { "diag_e", "diag_e", "diag_e", "dense_e", "unit_e" };
@@ -771,7 +773,7 @@ static int stan_header(stan_file *f, const gpumc_fit *fit, size_t chain)
     return 1;
 }
 
-/* One row: whole numbers without point, everything else bit for bit and in Stan's order. */
+/* One row, in Stan's order: integers without a decimal point, all other values equal bit for bit. */
 static int stan_row(stan_file *f, const double *values, const gpumc_draw_stats *s)
 {
     const double sampler[7] = { s->lp,         s->accept_stat,    s->step_size, s->tree_depth,
@@ -791,7 +793,7 @@ static int stan_row(stan_file *f, const double *values, const gpumc_draw_stats *
     return 1;
 }
 
-/* n numbers from `# 1, 2, 3`, to 1e-14 relative. */
+/* A row `# 1, 2, 3` of the metric: FREE numbers, equal to within 1e-14 relative. */
 static int stan_metric_row(stan_file *f, const double *wanted)
 {
     char line[600], *at = line + 2, *end;
@@ -827,7 +829,7 @@ static int stan_adaptation(stan_file *f, const gpumc_fit *fit)
     }
 }
 
-/* Readers cut the times out at column 18. */
+/* The times, which readers expect at column 18. */
 static int stan_times(stan_file *f)
 {
     static const char *const tails[3] = { " seconds (Warm-up)", " seconds (Sampling)", " seconds (Total)" };
@@ -927,7 +929,7 @@ static char *replaced(const char *text, const char *from, const char *to)
     return result;
 }
 
-/* Each trap once: a file that falls into it must be refused. */
+/* A file with any one of these faults, at which readers fail, must be rejected. */
 static void check_broken_stan(void)
 {
     static const char *const traps[][2] = {
@@ -967,7 +969,7 @@ static void check_broken_stan(void)
     CHECK(strcmp(stan_read(bad, &fit, 0), "") != 0, "a file that is cut short is not noticed");
     free(bad);
 
-    row_major = fit; /* the right names over a matrix that was written with its last index fastest */
+    row_major = fit; /* names in Stan's order over a matrix written with its last index fastest */
     memcpy(blocks, hand_blocks, sizeof blocks);
     blocks[2].dims = flat;
     blocks[2].n_dims = 1;
@@ -983,7 +985,7 @@ static void check_broken_stan(void)
     files_in_folder(1);
 }
 
-/* What the library writes, its own CSV reader reads: names and draws. */
+/* The library's CSV reader reads the names and draws that the library has written. */
 static void check_stan_read_back(void)
 {
     const gpumc_csv_options options = { 0, 0, 1, 0 };
@@ -1195,7 +1197,7 @@ static gpumc_status do_job(int job, ledger *l, gpumc_error *error)
     return status;
 }
 
-/* Refuses the n-th allocation, alone and with all later ones, until one more than were asked for. */
+/* Refuses the n-th allocation, alone or with all later ones, for n = 1, 2, ... until n exceeds their number. */
 static void check_allocation_failures(int job)
 {
     for (int later = 0; later < 2; later++)
@@ -1216,7 +1218,7 @@ static void check_allocation_failures(int job)
         }
 }
 
-/* The same for every call of the system. */
+/* The same for every system call. */
 static void check_write_failures(int job)
 {
     const size_t n_files = job == 4 ? 1 : CHAINS;
@@ -1256,7 +1258,7 @@ static void check_failures(void)
     for (int job = 0; job < JOBS; job++) check_allocation_failures(job);
     for (int job = 4; job < JOBS; job++) check_write_failures(job);
 
-    write_text(in_folder("fit_1.csv"), "old", 3); /* an old file stays when its successor is not complete */
+    write_text(in_folder("fit_1.csv"), "old", 3); /* an old file stays if the new one is not complete */
     io_calls = 0;
     io_refuse_at = 30;
     CHECK(gpumc_write_stan_csv(&fit, in_folder("fit"), &error) == GPUMC_ERROR_FILE, "a failed write");
@@ -1264,14 +1266,14 @@ static void check_failures(void)
     text = read_text(in_folder("fit_1.csv"));
     CHECK(strcmp(text, "old") == 0 && files_in_folder(1) == 1, "the old file is gone");
     free(text);
-    for (int at = 1; at <= CHAINS; at++) {                     /* a set is complete or not there */
+    for (int at = 1; at <= CHAINS; at++) {                     /* all files of a set, or none */
         io_refuse_renames = at;
         CHECK(gpumc_write_stan_csv(&fit, in_folder("fit"), &error) == GPUMC_ERROR_FILE
               && strstr(error.text, "cannot be replaced: permission denied"), "%s", error.text);
         CHECK(files_in_folder(1) == 0, "half of a set is left");
     }
 
-    if (mkfifo(in_folder("pipe"), 0600) == 0) {                /* as a device would be, of root */
+    if (mkfifo(in_folder("pipe"), 0600) == 0) {                /* as root could a device */
         struct stat there;
         CHECK(gpumc_write_tidy_csv(&fit, in_folder("pipe"), &error) == GPUMC_ERROR_FILE
               && strstr(error.text, "not an ordinary file"), "%s", error.text);
@@ -1279,14 +1281,14 @@ static void check_failures(void)
         remove(in_folder("pipe"));
     }
 
-    FILE *foreign = fopen(in_folder("fit.json.tmp"), "w");      /* what was there before is nobody's to remove */
+    FILE *foreign = fopen(in_folder("fit.json.tmp"), "w");      /* a .tmp file of others is not removed */
     CHECK(foreign && fclose(foreign) == 0 && mkdir(in_folder("fit.json"), 0700) == 0, "no folder");
     CHECK(gpumc_write_metric_json(&fit, in_folder("fit.json"), &error) == GPUMC_ERROR_FILE
           && access(in_folder("fit.json.tmp"), F_OK) == 0, "a file of others is gone: %s", error.text);
     remove(in_folder("fit.json.tmp"));
     rmdir(in_folder("fit.json"));
 
-    signal(SIGXFSZ, SIG_IGN);                                  /* the system itself runs full */
+    signal(SIGXFSZ, SIG_IGN);                                  /* a limit of the system */
     getrlimit(RLIMIT_FSIZE, &limit);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const struct rlimit small = { sizes[i], limit.rlim_max };
@@ -1305,7 +1307,8 @@ static void check_failures(void)
 
 /* ---- damaged inputs ------------------------------------------------------------------------------------ */
 
-/* One to four bytes changed, or pieces removed, doubled, cut off; returns the new length, at most 32 more. */
+/* Applies one to four changes to a text: bytes changed, pieces removed, doubled or cut off. Returns the new length,
+   at most 32 more. */
 static size_t mutate(const char *seed, size_t n, char *text)
 {
     static const char pieces[] = "[]{},:\"\\\n\r 0129.-+eENaInf#u\xc3\xa9\xff\x80\x01;\t";
@@ -1323,7 +1326,7 @@ static size_t mutate(const char *seed, size_t n, char *text)
     return n;
 }
 
-/* Whatever was read is consistent. */
+/* Whether data read are consistent. */
 static int is_sound(const gpumc_data *data)
 {
     for (size_t i = 0; i < data->n_variables; i++) {
@@ -1365,7 +1368,7 @@ static void check_damaged(int csv, size_t n)
         const size_t used = mutate(seed, length, space);
         memset(&data, 0, sizeof data);
         data.allocator = ledger_allocator(&l);
-        text = memcpy(malloc(used ? used : 1), space, used);   /* so that a byte too many is seen */
+        text = memcpy(malloc(used ? used : 1), space, used);   /* exact size, for sanitizers */
         status = csv ? gpumc_parse_csv(text, used, &options, &data, &error)
                      : gpumc_parse_json(text, used, &data, &error);
         accepted += status == GPUMC_OK;
@@ -1398,7 +1401,7 @@ static void check_is_sound(void)
 
 /* ---- speed --------------------------------------------------------------------------------------------- */
 
-/* A million rows, printed for information: 50 MB/s and more are expected of an optimised build. */
+/* The speed of reading a million rows, printed for information: expect 50 MB/s or more of an optimised build. */
 static void check_speed(void)
 {
     static const char rows[] = "8,-1.25,0.30000000000000004\n12,3.5e-3,1234.5678901234567\n";
@@ -1424,11 +1427,11 @@ static void check_speed(void)
 static void overflowing_contents(gpumc__writer *w, const void *of)
 {
     for (size_t i = 0; i < 100000; i++) gpumc__put(w, "a line of a file\n");
-    errno = ERANGE;                                     /* as mathematics behind the failure may leave it */
+    errno = ERANGE;                                     /* as a mathematical function may leave it */
     (void)of;
 }
 
-/* The reason of a failed write is that of the write. */
+/* The reason given for a failed write is that of the write, not a later errno. */
 static void check_reason(void)
 {
     gpumc_error error = { GPUMC_OK, "" };
@@ -1443,7 +1446,7 @@ static void check_reason(void)
 int main(void)
 {
     if (!folder_open("output")) return 1;
-    strcat(folder, "/files");                   /* what is beside the files is not counted */
+    strcat(folder, "/files");                   /* files beside it are not counted */
     if (mkdir(folder, 0700) != 0) return 1;
     check_known_numbers();
     check_reason();
