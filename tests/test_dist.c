@@ -1,6 +1,6 @@
 /* Every family of GPUMC_FAMILIES through the same checks, then the families of vectors. A check returns the
-   largest error in units of what it allows: above 1 is a failure, and a broken twin must come out above 1.
-   known_dist.h (60 digits, by known_dist.py) holds the values that are not judged by the library itself. */
+   largest error in units of its tolerance: above 1 is a failure, and its broken variant must give more than 1.
+   Known values that do not come from the library are in known_dist.h (60 digits, by known_dist.py). */
 #include <float.h>
 #include "../gpumc.h"
 #include "check.h"
@@ -124,7 +124,7 @@ static void random_parameters(const family *f, gpumc_rng *rng, double *t)
     }
 }
 
-/* Values that the domain excludes; NaN is excluded everywhere. */
+/* Values outside the domain; NaN is outside of every domain. */
 static int invalid_value(domain kind, int which, double last, double *value)
 {
     const double positive[] = { NAN, 0, -1 }, negative[] = { NAN, -0.5 }, above[] = { NAN, last, last - 1 };
@@ -153,8 +153,8 @@ static void support_of(const family *f, const double *t, double *low, double *hi
 
 /* ---- (a) known values ------------------------------------------------------------------------- */
 
-/* Values to 1e-12 and derivatives to 1e-10, relative, and 4 times what the rounding of the arguments could
-   do. */
+/* The error of a value and its derivatives in units of the tolerance: relative, 1e-12 for values and 1e-10 for
+   derivatives, plus 4 times the effect that rounding of the arguments can have (8 epsilon times sens). */
 static double against(double value, const double *d, const double *known, const double *sens)
 {
     double worst = 0;
@@ -215,7 +215,7 @@ static void check_known(void)
 
 /* ---- (b) derivatives against differences -------------------------------------------------------- */
 
-/* Fourth-order central difference of fn by argument i (0 is y, then the parameters). */
+/* Fourth-order central difference of fn in argument i (0: y, then the parameters). */
 static double difference(density_function *fn, double y, const double *t, int i, double h)
 {
     double value[4];
@@ -270,7 +270,7 @@ static double gradients_error(const family *f)
         random_parameters(f, &rng, t);
         y = f->rng(&rng, t);
         support_of(f, t, &low, &high);
-        if (!f->discrete && high - y < 1e-6) continue;      /* doubles are too far apart for differences */
+        if (!f->discrete && high - y < 1e-6) continue;      /* doubles are too coarse there for differences */
         lower = f->lower(y, t, NULL);
         upper = f->upper(y, t, NULL);
         worst = larger(gradient_error(f, f->density, y, t), worst);
@@ -306,7 +306,8 @@ static double consistency_error(const family *f)
 
 /* ---- (d) quantiles --------------------------------------------------------------------------- */
 
-/* The rounding of y: of a family on the line also that of its location, which y was computed from. */
+/* The rounding error of y; for families on the real line also that of the parameters, such as the location to which
+   y is relative. */
 static double rounding(const family *f, double y, const double *t)
 {
     double size = fabs(y);
@@ -314,7 +315,8 @@ static double rounding(const family *f, double y, const double *t)
     return 4 * DBL_EPSILON * size + 2 * DBL_MIN;
 }
 
-/* How far P(Y <= y) is from p, in the tail where p lies; p may lie between neighbours of y. */
+/* The error of log P(Y <= y) against log p, or of the upper tail if p >= 1/2, in units of 1e-11; 0 if p lies between
+   the probabilities at y plus and minus its rounding error. */
 static double round_trip_error(const family *f, double p, const double *t)
 {
     const double y = f->quantile(p, t), unit = rounding(f, y, t), target = p < 0.5 ? log(p) : log1p(-p);
@@ -324,7 +326,7 @@ static double round_trip_error(const family *f, double p, const double *t)
     return fabs(tail(y, t, NULL) - target) / 1e-11;
 }
 
-/* P(Y <= y) - p, from the tail where p lies */
+/* P(Y <= y) - p, computed from the tail in which p lies */
 static double excess(const family *f, double y, double p, const double *t)
 {
     return p < 0.5 ? exp(f->lower(y, t, NULL)) - p : (1 - p) - exp(f->upper(y, t, NULL));
@@ -362,7 +364,7 @@ static void add_mass(const family *f, const double *t, double y, double weight, 
     m->fourth += mass * x * x * x * x;
 }
 
-/* From the median to an end of the support, by double-exponential quadrature (Takahasi & Mori 1974). */
+/* Integrates from the median to one end of the support, by double-exponential quadrature (Takahasi & Mori 1974). */
 static void integrate_side(const family *f, const double *t, double median, double end, double centre,
                            moments *m)
 {
@@ -372,7 +374,7 @@ static void integrate_side(const family *f, const double *t, double median, doub
         if (isinf(end)) {
             const double away = exp(s);
             if (away < 1e200) add_mass(f, t, median + sign * away, away * ds, centre, m);
-        } else {    /* y by its distance from the end, so that a singular end keeps its digits */
+        } else {    /* y by its distance from the end, which is exact where the density is singular */
             const double e = 1 / (1 + exp(2 * s)), length = fabs(end - median), y = end - sign * length * e;
             if (y != end) add_mass(f, t, y, length * 2 * e * (1 - e) * ds, centre, m);
         }
@@ -396,7 +398,7 @@ static moments moments_of(const family *f, const double *t)
     return m;
 }
 
-/* Parameters for which doubles reach far enough into the end of the support; beta may crowd before 1. */
+/* Random parameters for which doubles resolve the ends of the support: beta may have much mass too close to 1. */
 static void integrable_parameters(const family *f, gpumc_rng *rng, double *t)
 {
     double low, high, before;
@@ -426,8 +428,8 @@ static double integral_error(const family *f)
 }
 
 /* ---- (e) draws --------------------------------------------------------------------------------
-   Every statistic is allowed what a right sampler exceeds with probability 1e-5; about 330 of them are looked
-   at, so a right library fails a run of new seeds once in 300. The seeds are fixed. */
+   The limit of every statistic is one that a correct sampler exceeds with probability 1e-5. There are about 330
+   statistics, so the false-alarm rate with new seeds is 1 in 300; the seeds are fixed. */
 #define N_DRAWS 4000
 static int by_value(const void *a, const void *b)
 {
@@ -435,7 +437,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Draws of beta crowd at the last double before 1: a draw stands for all that is rounded to it. */
+/* Kolmogorov-Smirnov distance. Many draws of beta may equal the last double before 1: a draw stands for the interval
+   that is rounded to it. */
 static double kolmogorov_error(const family *f, const double *t, const double *sorted)
 {
     double worst = 0;
@@ -447,7 +450,7 @@ static double kolmogorov_error(const family *f, const double *t, const double *s
     return sqrt(N_DRAWS) * worst / 2.471;               /* sqrt(log(2e5) / 2) */
 }
 
-/* Chi-square over cells of at least 20 expected draws; Wilson & Hilferty's cube root makes it normal. */
+/* Chi-square over cells of at least 20 expected draws, made normal by Wilson & Hilferty's cube root. */
 static double chi_square_error(const family *f, const double *t, const double *sorted)
 {
     double statistic = 0, cells = 0, below = 0, top = sorted[N_DRAWS - 1], cdf_below = 0;
@@ -479,7 +482,7 @@ static double sample_moment_error(const family *f, const double *t, const double
         sum += draws[i] - mean;
         squares += (draws[i] - mean) * (draws[i] - mean);
     }
-    if (m.fourth > 50 * variance * variance) return 0;      /* too skewed or too heavy for a normal bound */
+    if (m.fourth > 50 * variance * variance) return 0;      /* too skewed or heavy-tailed for a normal limit */
     worst = fabs(sum / N_DRAWS) / sqrt(variance / N_DRAWS) / 4.42;
     return larger(fabs(squares / N_DRAWS - variance) / (6 * sqrt((m.fourth - variance * variance) / N_DRAWS)
                                                         + 30 * variance / N_DRAWS), worst);
@@ -520,7 +523,7 @@ static int is_beyond(const family *f, double y, const double *t, double lower, d
 {
     double d[4] = { 0 }, a[4] = { 0 }, b[4] = { 0 };
     int fine = f->density(y, t, d) == -INFINITY && f->lower(y, t, a) == lower && f->upper(y, t, b) == upper;
-    for (int i = 0; i < 4; i++)     /* a bound at the end of the line leaves the gradient alone */
+    for (int i = 0; i < 4; i++)     /* where the value is 0, nothing is added to the gradient */
         fine = fine && (lower < 0 || a[i] == 0) && (upper < 0 || b[i] == 0);
     return fine;
 }
@@ -557,7 +560,7 @@ static double edges_error(const family *f)
     return bad ? INFINITY : 0;
 }
 
-/* Derivatives are added, and NULL is allowed: the value must not depend on it. */
+/* Derivatives are added to the gradient; NULL is allowed, and does not change the value. */
 static double adding_error(const family *f)
 {
     gpumc_rng rng = gpumc_rng_at(18, 0, 0, 0);
@@ -610,7 +613,7 @@ static double biased_count(gpumc_rng *rng, const double *t)
 }
 static double wrong_count(double p, const double *t) { return geometric_quantile(p, t) + (p > 0.7); }
 
-/* One twin a check, in the order of the list; the rest of the family is right. */
+/* One broken variant for each check, in the order of the list; the rest of its family is correct. */
 static void check_twins(void)
 {
     family twin[sizeof checks / sizeof *checks], count = *find("geometric");
@@ -654,7 +657,7 @@ static double vector_density(const char *name, int y, vectors *v)
     if (!strcmp(name, "dirichlet")) return gpumc_dirichlet_lpdf(x[0], x[1], n, d[0], d[1]);
     if (!strcmp(name, "lkj_corr_cholesky"))
         return gpumc_lkj_corr_cholesky_lpdf(x[0], (size_t)(sqrt((double)n) + 0.5), x[1][0], d[0], d[1]);
-    if (!strcmp(name, "wiener"))        /* of numbers, but as unlike the other families as they */
+    if (!strcmp(name, "wiener"))        /* univariate, but does not fit the table of families */
         return gpumc_wiener_lpdf(x[0][0], y, x[0][1], x[0][2], x[0][3], x[0][4], &d[0][0], &d[0][1], &d[0][2],
                                  &d[0][3], &d[0][4]);
     if (!strcmp(name, "von_mises"))
@@ -700,9 +703,8 @@ static void check_known_vectors(void)
     }
 }
 
-/* Draws of a vector of n elements against the stated mean and variance, within 5 standard errors
-   (probability 6e-7);
-   that of the variance is taken from the draws. */
+/* Draws of a vector of n elements against the stated mean and variance, within 5 standard errors (false-alarm rate
+   6e-7); the standard error of the variance is estimated from the draws. */
 typedef void vector_draw(gpumc_rng *rng, double *x);
 static double vector_draws_error(vector_draw *draw, size_t n, const double *mean, const double *variance)
 {
@@ -735,15 +737,15 @@ static const double wiener4[][4] = { { 1.5, 0.25, 0.4, 1.25 }, { 1, 0, 0.9, 0 },
 static const double *diffusion;
 #define WIENER(y, choice, alpha, tau, beta, delta) \
     gpumc_wiener_lpdf(y, choice, alpha, tau, beta, delta, NULL, NULL, NULL, NULL, NULL)
-/* Choice, and the time of each. */
+/* The choice, the time if it is 1, and the time if it is 0; the other time is 0. */
 static void draw_wiener(gpumc_rng *rng, double *x)
 {
     const double y = gpumc_wiener_rng(rng, diffusion[0], diffusion[1], diffusion[2], diffusion[3], &x[0]);
     x[1] = x[0] * y;
     x[2] = (1 - x[0]) * y;
 }
-/* Their moments by the trapezoid rule in log time, whose error is none for a density that is flat at both
-   ends; returns the mass of both choices. */
+/* Their moments by the trapezoid rule in log time, whose error is negligible as the integrand is flat at both ends.
+   Returns the mass of both choices, which should be 1. */
 static double wiener_moments(double *mean, double *variance)
 {
     const double *p = diffusion, step = 0.01;
@@ -762,7 +764,7 @@ static double wiener_moments(double *mean, double *variance)
     return sum[0][0] + sum[1][0];
 }
 
-/* The sines and cosines of angles, whose means are those of the density by the trapezoid rule. */
+/* Cosine and sine of an angle; their known means are those of the density, by the trapezoid rule. */
 static double concentration;
 static void draw_angle(gpumc_rng *rng, double *x)
 {
@@ -961,7 +963,8 @@ static void check_vector_edges(void)
           "draws with -3 degrees of freedom");
 }
 
-/* Where a step on the way would overflow, underflow or cancel and the result does not. */
+/* Arguments for which the result is finite and accurate, though a naive intermediate step would overflow, underflow
+   or cancel. */
 static void check_far_out(void)
 {
     static const double cuts[] = { 0, 1e-12 }, corner[] = { 0, 1 }, alpha[] = { 1, 2 };

@@ -545,7 +545,7 @@ static void check_gradients_of_many(void)
     const gpumc_param theta = { .name = "theta", .size = 409 };
     bowl b = { .n = 409, .wrong_factor = -1 };
     const gpumc_model m = bowl_model(&b, &theta, 1);
-    const size_t wrong[] = { 0, 1, 204, 407, 408 };        /* checked singly: 409 k / 200, that is 0, 2, 4, ... 204, ... 406 */
+    const size_t wrong[] = { 0, 1, 204, 407, 408 };        /* singly: 409 k / 200 = 0, 2, 4, ... 204, ... 406 */
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char said[2][sizeof((gpumc_fit *)0)->message];
         b.wrong_component = wrong[i];
@@ -930,8 +930,8 @@ static void generate_square(const double *x, gpumc_rng *rng, double *out, void *
 }
 
 /* One run with the n-th allocation refused. It must fail with GPUMC_ERROR_MEMORY and without draws or, if only the
-   warnings needed the memory, give a complete fit, which says so if warnings are missing. Returns whether there was an
-   n-th allocation. */
+   warnings needed the memory, give a complete fit, which says so if warnings are missing. Returns whether there was
+   an n-th allocation. */
 static int run_refused(const gpumc_model *m, gpumc_sample_options options, size_t n, int all_later,
                        size_t n_warnings, const char *what)
 {

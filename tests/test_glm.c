@@ -1,6 +1,7 @@
-/* Section glm against a plain loop over rows that calls the library's densities: values and every derivative,
-   for all families, precisions, orders of X, kinds of factors and instruction sets; against differences; the
-   same bits however a pass is shared out; bad input by name. Every tolerance has a broken twin. */
+/* Section >>glm against a plain loop over rows that calls the library's densities: values and every derivative,
+   for all families, precisions, storage orders of X, kinds of factors and instruction sets. Also: derivatives
+   against differences; the same bits whatever the number of threads and points; and bad input, named in the
+   message. For every tolerance there is a broken variant that must exceed it. */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
@@ -8,14 +9,14 @@
 #define MOST_COLUMNS 40
 #define MOST_FACTORS 3
 #define MOST_POINTS 5
-#define TOLERANCE 1e-13          /* of sums, relative to the sum of the sizes of their terms */
+#define TOLERANCE 1e-13          /* of sums, relative to the sum of the absolute values of their terms */
 enum { CROSSED, NESTED, ALONE };
 enum { LEVELS_0 = 7, LEVELS_1 = 21, LEVELS_2 = 3, MOST_LEVELS = 21 };
 
 #define NAME(NAME, name, support) #name,
 static const char *const family_names[] = { GPUMC_GLM_FAMILIES(NAME) };
 
-/* One data set, and all the forms in which it can be handed over. */
+/* One data set, in all the forms in which it can be passed. */
 typedef struct problem {
     size_t n, K, n_factors;
     gpumc_glm_family family;
@@ -46,7 +47,7 @@ static double draw(gpumc_rng *rng, gpumc_glm_family family)
     }
 }
 
-/* X holds numbers that float holds too, so that every form is the same data. */
+/* All elements of X are exact in single precision, so that every form holds the same data. */
 static problem make_problem(gpumc_glm_family family, size_t n, size_t K, int factors)
 {
     gpumc_rng rng = gpumc_rng_at(7, (uint32_t)n, (uint32_t)K, (uint32_t)family);
@@ -131,7 +132,7 @@ static void plain_add(double *sum, double *size, double term)
     *size += fabs(term);
 }
 
-/* Value, derivatives, and the sums of the sizes of their terms. */
+/* Returns the value; sets the derivatives, and for all of these the sums of the absolute values of their terms. */
 static double plain_eval(const problem *p, const gpumc_glm_data *d, const double *v, values *g, values *size,
                          double *value_size, double *rows)
 {
@@ -223,7 +224,7 @@ static double evaluate(const gpumc_glm *glm, const double *v, double *g, double 
     return gpumc_glm_eval(glm, &s.at, &s.to, work);
 }
 
-/* NaN: nothing may be read before it is written. */
+/* Work filled with NaN, so that reading before writing shows. */
 static double *work_of(const gpumc_glm *glm, size_t n_points, size_t n_threads)
 {
     const size_t n = gpumc_glm_work(glm, n_points, n_threads);
@@ -232,7 +233,7 @@ static double *work_of(const gpumc_glm *glm, size_t n_points, size_t n_threads)
     return work;
 }
 
-/* Largest error in units of the tolerance; broken adds that much, relatively, to one derivative. */
+/* Largest error in units of the tolerance; `broken` is a relative error added to one derivative. */
 static double worst_error(const gpumc_glm *glm, const problem *p, const gpumc_glm_data *d, double broken)
 {
     const values v = make_values(1);
@@ -293,7 +294,7 @@ static void test_values(gpumc_isa isa)
     printf("%s: largest error %.2g of the tolerance\n", gpumc_isa_name(isa), worst);
 }
 
-/* Every derivative by central differences; step 1e-5 leaves about 1e-10 of the second order's size. */
+/* Every derivative by central differences, whose error at a step of 1e-5 is about 1e-10 times the second order's. */
 static void test_differences(void)
 {
     for (int family = 0; family < GPUMC__GLM_N; family++) {
@@ -325,7 +326,7 @@ static void test_differences(void)
     }
 }
 
-/* Far out: no NaN where the law has a value, and the tail's slope. */
+/* Extreme linear predictors: no NaN where the density has a value, and the correct slope of its tail. */
 static void test_extremes(void)
 {
     static const double y[] = { 1, 0, 1, 0 }, offset[] = { 800, -800, -800, 800 };
@@ -360,7 +361,7 @@ static void test_extremes(void)
     free(memory);
 }
 
-/* No points are no work. */
+/* A batch of no points is allowed. */
 static void test_no_points(void)
 {
     const double x[3] = { 1, 2, 3 }, y[3] = { 0, 1, 2 };
@@ -503,7 +504,7 @@ static void test_bad_input(void)
     d = good;
     d.family = GPUMC_GLM_POISSON_LOG;
     p.weights[3] = 0;
-    p.y[3] = 1e306;                         /* whose log y! is more than a double holds */
+    p.y[3] = 1e306;                         /* log y! overflows */
     const size_t bytes = gpumc_glm_bytes(&d, &error);
     void *room = must(malloc(bytes));
     const gpumc_glm *light = gpumc_glm_init(&d, room, bytes, &error);

@@ -1,7 +1,7 @@
 /* Constraints: maps, log Jacobians and chain rules against values of 17 digits (known_transform.h), numerical
    determinants and finite differences; saturation, extreme values, repeated vectors, refusals. The first
-   three are functions of an implementation and return the largest error they saw: broken implementations must
-   show large ones. */
+   three checks take an implementation and return its largest error, which must be large for the broken
+   implementations. */
 #include "check.h"
 #include <float.h>
 #include "../gpumc.h"
@@ -59,7 +59,8 @@ static void draw(gpumc_rng *rng, double scale, size_t n, double *v)
 
 /* ---- numerical derivatives ---------------------------------------------------------------------- */
 
-/* By differences of fourth order. J is natural x free, row-major. */
+/* J, the Jacobian matrix (natural x free, row-major), and the gradient of the log Jacobian, by differences of fourth
+   order. */
 static void differences(const implementation *im, const gpumc_transform *t, const double *q, double *J,
                         double *log_jacobian_slope)
 {
@@ -78,7 +79,7 @@ static void differences(const implementation *im, const gpumc_transform *t, cons
         }
 }
 
-/* log |det a|, n x n, by elimination with pivots; a is used up. */
+/* log |det a|, n x n, by elimination with partial pivoting; overwrites a. */
 static double log_determinant(double *a, size_t n)
 {
     double sum = 0;
@@ -98,8 +99,8 @@ static double log_determinant(double *a, size_t n)
     return sum;
 }
 
-/* Whether value i serves as a coordinate of its vector: all but the last of a simplex, what is below the
-   diagonal of a factor. */
+/* Whether value i is one of the coordinates in which the density of its vector is defined: all but the last of a
+   simplex, those below the diagonal of a factor. */
 static int in_chart(const gpumc_transform *t, size_t i)
 {
     if (t->kind == GPUMC_SIMPLEX) return i % t->size < t->size - 1;
@@ -107,7 +108,7 @@ static int in_chart(const gpumc_transform *t, size_t i)
     return 1;
 }
 
-/* log |dx/dq| from J: by the coordinates of the chart; of the plane of sum zero, half of log |J'J|. */
+/* log |dx/dq| from J: the determinant over the coordinates of in_chart; for vectors of sum zero 1/2 log |J'J|. */
 static double numerical_log_jacobian(const gpumc_transform *t, const double *J)
 {
     static double a[MAX_FREE * MAX_FREE];
@@ -154,7 +155,7 @@ static double gradient_error(const implementation *im, const gpumc_transform *t,
     return worst;
 }
 
-/* Both errors at random points of a kind, single and repeated. */
+/* Largest errors of log Jacobian and chain rule at random points of a kind, for single and repeated vectors. */
 static void numerical_errors(const implementation *im, const gpumc_transform *kind, double *determinant,
                              double *gradient)
 {
@@ -187,10 +188,9 @@ static gpumc_transform known_of(const known_transform *k)
     return t;
 }
 
-/* Errors relative to what rounding can do: of x, which stays above the smallest normal number, to itself and
-   its bounds, or after a change of basis, where the largest q sets the rounding, to that; of the log Jacobian
-   to the sum of |q|; of the gradient to itself, the slope of the log Jacobian, made by scores of h - q, and the
-   size of J' dx. */
+/* The largest error, relative to the scale of rounding errors. This scale is, for x, which stays above the smallest
+   normal number, its own size and its bounds or, after a change of basis, sum |q|; for the log Jacobian, sum |q|; for
+   the gradient, its own size, the slope of the log Jacobian (with scores h - q: |q|), and the size of J' dx. */
 static double known_error(const implementation *im, const known_transform *k)
 {
     const gpumc_transform t = known_of(k);
@@ -217,8 +217,8 @@ static double known_error(const implementation *im, const known_transform *k)
     return worst;
 }
 
-/* Half a unit of a bent v, v epsilon / 2, is in E = exp(-v^2 / 2) an error v times as large: 28^2 / 2 epsilon at
-   q = -30, from where known values are; a tenth of that counts. */
+/* With a bend, the rounding error of v, v epsilon / 2, becomes in E = exp(-v^2 / 2) a relative error v times as large,
+   28^2 / 2 epsilon at q = -30, where the known values begin. So errors of bent transforms count one tenth. */
 static double worst_known(const implementation *im, const gpumc_transform *kind)
 {
     double worst = 0;
@@ -241,7 +241,7 @@ static double turned_jacobian(const gpumc_transform *t, const double *q, double 
 {
     return -gpumc_constrain(t, q, x);
 }
-/* The chain rule is affine in dx: its constant is the slope of the log Jacobian. */
+/* The gradient is affine in dx, and its value at dx = 0 is the gradient of the log Jacobian. */
 static void changed_slope(const gpumc_transform *t, const double *q, const double *x, const double *dx,
                           double *dq, double change)
 {
@@ -320,7 +320,7 @@ static int strictly_inside(const gpumc_transform *t, const double *x)
     return inside;
 }
 
-/* q returns where it is well determined (|q| about 1), x always. */
+/* constrain and unconstrain are inverses: q is recovered where it is well determined (|q| about 1), x always. */
 static void check_round_trip(size_t k)
 {
     gpumc_rng rng = gpumc_rng_at(2, 0, 0, 0);
@@ -344,7 +344,8 @@ static void check_round_trip(size_t k)
     CHECK(worst_x < 1e-13, "kind %d: x returns within %g", (int)kinds[k].kind, worst_x);
 }
 
-/* Any combination of extreme free coordinates; in ordered vectors, sums of e^709.7 are beyond all numbers. */
+/* Random combinations of extreme free coordinates give values strictly inside, finite log Jacobians and gradients.
+   Ordered vectors are not given the last two: sums of e^709.7 would overflow. */
 static void check_extremes(size_t k)
 {
     static const double extremes[] = { -700, -40, -1e-300, 0, 5e-324, 0.5, 36.7, 40, 700, -708.5, -745, -1000,
@@ -372,7 +373,7 @@ static void check_extremes(size_t k)
     }
 }
 
-/* NaN in q never becomes a number. */
+/* A NaN in q leads to a NaN in x. */
 static void check_nan(size_t k)
 {
     const gpumc_transform t = sized(kinds[k], 3, 1);
@@ -384,8 +385,8 @@ static void check_nan(size_t k)
           || t.kind == GPUMC_SUM_TO_ZERO, "kind %d: log Jacobian %g", (int)t.kind, log_jacobian);
 }
 
-/* A block of vectors is its vectors one by one; an elementwise block its values one by one, over all the
-   lengths that vector loops and pieces can leave over. */
+/* A block of vectors is treated as its vectors one by one, and an elementwise block as its values one by one, for
+   lengths that leave every remainder in vectorised loops and pieces. */
 static void check_repetition(size_t k)
 {
     enum { ROOM = 1100 };
@@ -434,7 +435,7 @@ static void check_sizes(void)
     CHECK(gpumc_transform_natural_size(&huge) == SIZE_MAX, "sizes must saturate");
 }
 
-/* A large factor against the formulas that do without hyperbolic secants. */
+/* A large factor against formulas with tanh and sqrt in place of hyperbolic secants. */
 static void check_large_factor(void)
 {
     const gpumc_transform t = { .kind = GPUMC_CHOLESKY_CORR, .size = 40 };
