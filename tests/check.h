@@ -1,4 +1,4 @@
-/* The whole test framework: CHECK counts and reports, check_end prints the closing line and gives the exit
+/* The whole test framework: CHECK counts and reports, check_end prints the closing line and returns the exit
    status. A test program is: #include "check.h", int main(void) { CHECK(...); return check_end(); } */
 #ifndef CHECK_H
 #define CHECK_H
@@ -21,7 +21,7 @@ static int check_passed, check_failed, check_skipped;
         } \
     } while (0)
 
-/* Says what could not be tried here. */
+/* Reports and counts what could not be tested here. */
 static __attribute__((unused)) void check_skip(const char *what)
 {
     check_skipped++;
@@ -36,12 +36,12 @@ static int check_end(void)
     return check_failed != 0;
 }
 
-/* The larger one, or NaN: fmax would lose that. */
+/* The larger of both, or NaN if either is NaN, which fmax would drop. */
 static __attribute__((unused)) double check_worst(double worst, double x)
 { return x > worst || isnan(x) ? x : worst; }
 
-/* |a - b| relative to |b|, with an absolute floor; NaN is far from everything but NaN, infinities equal
-   only themselves. */
+/* |a - b| / max(|b|, floor_value); 0 if both are NaN or the same infinity, and infinite if only one is, or they are
+   infinities of different sign. */
 static __attribute__((unused)) double check_distance(double a, double b, double floor_value)
 {
     if (a == b || (isnan(a) && isnan(b))) return 0;

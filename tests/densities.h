@@ -1,5 +1,5 @@
-/* What the tests of the samplers' state machine and of runs share: log densities of known shape, which set g to
-   their gradient, and memory for a metric. To be included after gpumc.h. */
+/* Shared by the tests of the samplers' state machine and of runs: log densities of known shape, which set g to their
+   gradient, and memory for a metric. To be included after gpumc.h. */
 #ifndef DENSITIES_H
 #define DENSITIES_H
 
@@ -32,7 +32,8 @@ static inline double banana(const double *q, double *g, size_t dim)
     return lp;
 }
 
-/* A spot of standard deviation 0.1, 3 sd off the middle of a unit normal that has e^-30 of its mass. */
+/* A narrow normal of standard deviation 0.1, about 3 in the first coordinate and 0 in the others, and a unit normal
+   about 0 that has e^-30 of its mass. */
 static inline double spot(const double *q, double *g, size_t dim)
 {
     const double sd = 0.1;
@@ -47,7 +48,8 @@ static inline double spot(const double *q, double *g, size_t dim)
     return gpumc_log_sum_exp(broad, narrow);
 }
 
-/* N(-2.5, 1) with a lump of a tenth at 2.5 in the first coordinate, mean -2; the others N(0, 1). */
+/* In the first coordinate N(-2.5, 1) with a separate mode at 2.5 that has a tenth of the mass, so that the mean is
+   -2; the others N(0, 1). */
 static inline double lumpy(const double *q, double *g, size_t dim)
 {
     const double at = -2.5, bulk = log(0.9) - 0.5 * (q[0] - at) * (q[0] - at);
@@ -72,14 +74,14 @@ static inline double flat_tails(const double *q, double *g, size_t dim)
     return lp;
 }
 
-/* A normal between two forbidden regions. */
+/* A normal with density zero below -1 and NaN above 1.5 in the first coordinate. */
 static inline double wall(const double *q, double *g, size_t dim)
 {
     const double lp = normal(q, g, dim);
     return q[0] > 1.5 ? GPUMC_NAN : q[0] < -1 ? -GPUMC_INF : lp;
 }
 
-/* Answers the machine's questions until a draw is complete. */
+/* Evaluates the density where the state machine asks for it, until a draw is complete. */
 static inline void machine_draw(gpumc_nuts *s, log_density density, size_t dim)
 {
     double g[DENSITY_DIM];
@@ -99,7 +101,7 @@ typedef struct metric_memory {
     double blocks[6 * DENSITY_DIM];
 } metric_memory;
 
-/* Zeros, of rank 0, with every array in place. */
+/* A metric of zeros, of rank 0, with all its arrays set. */
 static inline void metric_clear(metric_memory *m, gpumc_metric_kind kind, size_t dim)
 {
     memset(m, 0, sizeof *m);
@@ -129,7 +131,7 @@ static inline void metric_fill_blocks(metric_memory *m)
     }
 }
 
-/* Element (i, j) of the blocks' factor C; of the identity where the metric has none. */
+/* Element (i, j) of the blocks' factor C, or of the identity if the metric has no blocks. */
 static inline double metric_mixing(const gpumc_metric *m, size_t i, size_t j)
 {
     const size_t n = m->n_blocks;
@@ -140,7 +142,7 @@ static inline double metric_mixing(const gpumc_metric *m, size_t i, size_t j)
     return i == j;
 }
 
-/* 97 % of the mass of x[0] > 0 in a bulk about 3, 3 % in a long tail; the others are N(0, 1). */
+/* x[0] > 0 has 97 % of its mass in a bulk about 3 and 3 % in a long tail; the others are N(0, 1). */
 static inline double long_tailed(const double *x, double *g, int n)
 {
     double bulk = 0, tail = 0;

@@ -1,22 +1,22 @@
-/* How often a run with default options is wrong without a word, and how often it warns where all is well: small
-   models of ordinary users, curves through few points, whose long tails paths of a fixed length once missed, and
-   errors in both variables.
+/* How often a run with default options is wrong without a warning, and how often it warns: small models of ordinary
+   users; curves through few points, whose long tails trajectories of fixed length once missed; and errors in both
+   variables.
 
-   The means of every posterior are known by quadrature, whatever the samplers do: sums over grids in free
-   coordinates, those in which the log density is quadratic integrated out exactly. Two grids must agree within
-   1e-5 of a deviation; the standard errors of a run are some 1e-2 of one.
+   The means of every posterior are known by quadrature, independently of the samplers: sums over grids in free
+   coordinates, where those coordinates in which the log density is quadratic are integrated out exactly. Two grids
+   must agree within 1e-5 of a standard deviation; the standard errors of a run are some 1e-2 of one.
 
-   A run has missed when it has no warning (notes are none) and a mean is further than LIMIT of the run's own
-   standard errors from what is known. Both rates were measured over 1,000 other seeds, of decay over 4,000, and
-   no more runs may have missed or be warned of than they give in all but one of 10^6 tests. Where no run was
-   warned of, that rate is 0.1 %; where none had missed, 0.01 %, what normal errors of a few values have, so that
-   2 of 100 may: if it were 0.3 %, which 1,000 seeds hardly exclude, that would fail once in 280 tests.
-   Deviations are not judged: where tails are long, their standard errors are too small in runs that saw little
-   of them.
+   A run has missed if it has no warning (notes do not count) and a mean differs from the known one by more than LIMIT
+   of the run's own standard errors. The rates of misses and of warnings were measured over 1,000 other seeds, 4,000
+   for decay. At these rates, the numbers of runs that miss or warn exceed their limits once in 10^6 tests. Where no
+   run warned, the rate is taken as 0.1 %; where none missed, as 0.01 %, that of normal errors of a few values, so
+   that 2 of 100 may miss: if the true rate were 0.3 %, which 1,000 seeds hardly exclude, the test would fail once in 280
+   times. Standard deviations are not judged: where tails are long, their standard errors are too small in runs that
+   saw little of the tails.
 
-   Must be rejected: HMC on decay by short paths, as more of its runs never see the tail and look best for it;
-   errors, were its warnings not heard; decay, were it allowed the alarms of a straight line; a mean that is off by
-   a tenth of a deviation. With an argument, so many other seeds are counted, not judged. */
+   Must be rejected: HMC with short trajectories on decay, since more of its runs never see the tail, and these look
+   best; errors, if its warnings are ignored; decay, if only the warnings of a straight line are allowed; a mean that
+   is off by a tenth of a standard deviation. With an argument, as many other seeds are run and counted only. */
 #include "check.h"
 #include "../gpumc.h"
 #include "schools.h"
@@ -33,7 +33,7 @@ typedef struct users_model {
 
 /* ---- the models ------------------------------------------------------------------------------------ */
 
-/* Mean and deviation of five numbers. */
+/* Mean and standard deviation of five numbers. */
 static double normal(const double *x, double *g, void *data)
 {
     static const double y[] = { 1.1, -0.4, 2.3, 0.9, 1.6 };
@@ -80,7 +80,7 @@ static const gpumc_param robust_params[] = { { .name = "b" },
                                              { .name = "sigma", .kind = GPUMC_POSITIVE },
                                              { .name = "nu", .kind = GPUMC_POSITIVE } };
 
-/* Counts; whether they are more than one; none, one or two, or more. */
+/* Three regressions: on counts; on whether a count exceeds one; on the grades none, one or two, and more. */
 static const double count_x[ROWS] = { 0.98, -1.73, 1.77, 0.93, -0.24, 0.81, -0.08, 1.47, -0.91, -1.53,
                                       0.04, 0.92, 0.71, -2.30, 2.06, 0.29, -0.73, 0.38, 1.84, 1.16 };
 static const double count_y[ROWS] = { 2, 0, 4, 3, 0, 3, 1, 5, 0, 0, 2, 5, 1, 0, 8, 2, 2, 2, 3, 2 };
@@ -120,7 +120,7 @@ static const gpumc_param counts_params[] = { { .name = "a" }, { .name = "b" } };
 static const gpumc_param logistic_params[] = { { .name = "a" }, { .name = "b" } };
 static const gpumc_param grades_params[] = { { .name = "b" }, { .name = "c", .kind = GPUMC_ORDERED, .size = 2 } };
 
-/* A mean below a bound that it nearly touches, and the mirror image, above one. */
+/* A mean with an upper bound close to its estimate, and the mirror image with a lower bound. */
 static double mean_of(double side, const double *x, double *g)
 {
     static const double y[] = { 1.44, -0.56, -0.75, 0.31, 1.16, 0.72, 0.56, 0.16, -1.53, 1.13 };
@@ -133,7 +133,7 @@ static double above(const double *x, double *g, void *data) { (void)data; return
 static const gpumc_param below_params[] = { { .name = "theta", .kind = GPUMC_UPPER, .upper = 1 } };
 static const gpumc_param above_params[] = { { .name = "theta", .kind = GPUMC_LOWER, .lower = -1 } };
 
-/* None of ten. */
+/* A probability, of 0 successes in 10 trials. */
 static double none(const double *x, double *g, void *data)
 {
     (void)data;
@@ -141,7 +141,7 @@ static double none(const double *x, double *g, void *data)
 }
 static const gpumc_param none_params[] = { { .name = "p", .kind = GPUMC_UNIT } };
 
-/* Three shares, one of them of no case. */
+/* Three shares, one of which has no cases. */
 static double shares(const double *x, double *g, void *data)
 {
     static const double cases[] = { 12, 5, 0 };
@@ -155,7 +155,7 @@ static double shares(const double *x, double *g, void *data)
 }
 static const gpumc_param shares_params[] = { { .name = "p", .kind = GPUMC_SIMPLEX, .size = 3 } };
 
-/* An exponential decay through six points: a long tail of slow ones. */
+/* An exponential decay through six points: the posterior has a long tail of slow decays. */
 static double decay(const double *x, double *g, void *data)
 {
     static const double t[] = { 0, 0.5, 1, 1.5, 2, 2.5 }, y[] = { 6.13, 4.54, 3.41, 2.26, 2.44, 2.48 };
@@ -201,7 +201,7 @@ static const gpumc_param dose_params[] = { { .name = "bottom" }, { .name = "top"
                                            { .name = "hill", .kind = GPUMC_POSITIVE },
                                            { .name = "sigma", .kind = GPUMC_POSITIVE } };
 
-/* A line of true values t, which are seen with errors of 0.7. */
+/* A straight line in true values t, which are observed with errors of 0.7. */
 struct errors { double a, b, sigma, mean, sd, t[ROWS]; };
 static double errors(const double *x, double *grad, void *data)
 {
@@ -231,7 +231,7 @@ static const gpumc_param errors_params[] = {
     { .name = "a" }, { .name = "b" }, { .name = "sigma", .kind = GPUMC_POSITIVE }, { .name = "mean" },
     { .name = "sd", .kind = GPUMC_POSITIVE }, { .name = "t", .size = ROWS, .location = "mean", .scale = "sd" } };
 
-/* Of runs with a straight line, say, 0.01 % may miss and 0.1 % be warned of; its grid has coordinate 2 alone. */
+/* For instance, of runs with line 0.01 % may miss and 0.1 % may warn; its grid is over free coordinate 2 alone. */
 #define USERS_MODEL(NAME, runs, missed_per_cent, alarms_per_cent, n, ...) \
     { .model = { .name = #NAME, .params = NAME##_params, \
                  .n_params = sizeof NAME##_params / sizeof *NAME##_params, .log_density = NAME }, .n_runs = runs, \
@@ -250,9 +250,9 @@ static const users_model models[] = {
     USERS_MODEL(errors, 100, 0.4, 99.3, 3, { 1, 2, 4 }),
 };
 
-/* ---- what is true ---------------------------------------------------------------------------------- */
+/* ---- the known means: quadrature ------------------------------------------------------------------- */
 
-/* Nodes of a coordinate: centre + scale sinh u, for even steps of u. */
+/* Nodes of a coordinate: centre + scale sinh u, for equal steps of u. */
 typedef struct axis { double centre, scale, from, step; size_t n; } axis;
 
 typedef struct truth { size_t n; double mean[MOST_VALUES], sd[MOST_VALUES]; } truth;
@@ -260,11 +260,11 @@ typedef struct truth { size_t n; double mean[MOST_VALUES], sd[MOST_VALUES]; } tr
 /* Sums over a grid in units of e^top, of values and of the grid's own coordinates. */
 typedef struct sums {
     double top, highest, weight, mean[MOST_VALUES], square[MOST_VALUES], at[MOST_AXES], at_square[MOST_AXES];
-    double slope;                           /* what is left of gradients that should be 0 */
+    double slope;                           /* remaining gradients, which should be 0 */
     double height[MOST_AXES][MOST_NODES];   /* the largest log weight with this node */
 } sums;
 
-/* A positive definite matrix becomes its inverse; returns the log of its determinant, else NaN. */
+/* Inverts a positive definite matrix in place; returns the log of its determinant, or NaN if it is not one. */
 static double invert(double *a, size_t n)
 {
     double log_det = 0;
@@ -283,8 +283,9 @@ static double invert(double *a, size_t n)
     return log_det;
 }
 
-/* The log of the integral over the coordinates that q has as NaN, which get their means; values are normal
-   with means and variances as stored. Differences of gradients and values between 0 and 1 are exact. */
+/* Returns the log of the integral over the coordinates that are NaN in q, in which the log density is quadratic, and
+   sets these to their conditional means. The natural values are then normal, with the means and variances stored.
+   Differences of gradients and of values between 0 and 1 give the precision matrix and the slopes exactly. */
 static double settle(const gpumc_layout *l, double *q, double *values, double *variance, double *slope)
 {
     const size_t dim = gpumc_layout_dim(l), natural = gpumc_layout_natural(l);
@@ -316,7 +317,7 @@ static double settle(const gpumc_layout *l, double *q, double *values, double *v
     return lp;
 }
 
-/* Where next to no mass is, lp may be NaN, and nothing is added. */
+/* Adds a node of the grid to the sums, unless its mass is negligible, where lp may be NaN. */
 static void add_node(const gpumc_layout *l, const users_model *m, const axis *grid, const size_t *node, sums *s)
 {
     double q[MOST_VALUES], values[MOST_VALUES], variance[MOST_VALUES], slope = 0, lp = 0, w;
@@ -357,8 +358,8 @@ static void add_grid(const gpumc_layout *l, const users_model *m, const axis *gr
     } while (k < m->n_axes);
 }
 
-/* Lays the grid about where the mass is, from a wide one on, whose first pass only finds the top. It ends where
-   weights are below e^-24 of the highest. Returns that. */
+/* Adapts the grid to the mass, from a wide one, whose first pass only finds the highest weight. The grid ends where
+   weights are below e^-24 of the highest. Returns the log of the highest weight. */
 static double lay_grid(const gpumc_layout *l, const users_model *m, axis *grid)
 {
     static sums s;
@@ -405,7 +406,7 @@ static truth integrate(const gpumc_layout *l, const users_model *m, const axis *
     return t;
 }
 
-/* Elements that spread are made free of location and scale, for small scales. */
+/* The means by quadrature. Hierarchical elements are non-centred, so that small scales do no harm. */
 static truth find_truth(const users_model *m)
 {
     static double memory[1 << 14];
@@ -434,7 +435,7 @@ static truth find_truth(const users_model *m)
 
 /* ---- judging --------------------------------------------------------------------------------------- */
 
-/* Runs; off: those with an error beyond LIMIT, missed: those of them without a warning. */
+/* Numbers of runs; off: with an error beyond LIMIT; missed: those of them without a warning. */
 typedef struct tally { int n, failed, off, missed, alarms; double worst; } tally;
 
 static double largest_error(const gpumc_fit *fit, const truth *known)
@@ -481,7 +482,7 @@ static int most(tally t, double rate) { return (int)gpumc_binomial_quantile(1 - 
 static int accepted(tally t, double missed, double alarms)
 { return t.failed == 0 && t.missed <= most(t, missed) && t.alarms <= most(t, alarms); }
 
-/* What must be rejected. */
+/* The broken variants, which must be rejected. */
 static void check_broken(const users_model *m, const truth *known, tally t)
 {
     if (m->model.log_density == line) {

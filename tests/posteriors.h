@@ -1,10 +1,10 @@
 /* The fourteen posteriors of the posteriordb development set, written by hand from the formulas in its
-   README. Parameters and outputs bear the names of the reference's columns, so a column is found by its name.
+   README. Parameters and outputs have the names of the reference's columns, so that columns are found by name.
    Read first: `posteriors` at the end, then any one density. The linear regressions share one. */
 #ifndef POSTERIORS_H
 #define POSTERIORS_H
 
-/* A model with what it needs to stay alive; opened by posterior_open, ended by posterior_close. */
+/* A model with all that it refers to; opened by posterior_open, released by posterior_close. */
 typedef struct posterior_model {
     gpumc_model model;
     gpumc_data file;
@@ -14,7 +14,7 @@ typedef struct posterior_model {
 
 /* ---- reading the data ---------------------------------------------------------------------------- */
 
-/* Values of a variable; with n = 0 of any number. A missing one is noted in m->error and reads as NULL. */
+/* The n values of a variable; n = 0: of any number. If it is missing, m->error is set and NULL returned. */
 static const double *values_of(posterior_model *m, const char *name, size_t n)
 {
     const gpumc_variable *v = gpumc_data_get(&m->file, name, n, 0, NULL);
@@ -68,7 +68,7 @@ static double regression_density(const double *x, double *grad, void *data)
     return lp - (double)r->n * (gpumc_log(sigma) + GPUMC_LOG_SQRT_2PI) - 0.5 * S * inv;
 }
 
-/* Modified Gram-Schmidt on the columns of [Z y], column-major with n rows each, which is used up. */
+/* Modified Gram-Schmidt on the columns of [Z y], column-major with n rows each, which is overwritten. */
 static void regression_factor(regression *r, double *Z)
 {
     const size_t n = r->n, k = r->k;
@@ -116,7 +116,7 @@ static double normal_priors(const double *x, double *grad, size_t n, double sd)
     return lp;
 }
 
-/* arK: y[t] on a constant and its five predecessors. */
+/* arK: regression of y[t] on a constant and the five values before it. */
 static double ark_prior(const double *x, double *grad)
 {
     return normal_priors(x, grad, 6, 10) + gpumc_half_cauchy_lpdf(x[6], 2.5, &grad[6], NULL);
@@ -338,7 +338,7 @@ static void noncentred_build(posterior_model *m)
 typedef struct garch { const double *y; size_t n; double sigma1; } garch;
 enum { MU, ALPHA0, ALPHA1, BETA1, N_GARCH };         /* in the density's x the last one is w */
 
-/* Log likelihood by mu, alpha0, alpha1, beta1; d: its gradient. */
+/* Log likelihood as a function of mu, alpha0, alpha1, beta1; d: its gradient. */
 static double garch_likelihood(const garch *g, const double *p, double *d)
 {
     double s2 = g->sigma1 * g->sigma1, ds2[N_GARCH] = { 0 }, lp = 0;
@@ -357,7 +357,7 @@ static double garch_likelihood(const garch *g, const double *p, double *d)
     return lp;
 }
 
-/* lp and gradient by beta1 become those by w, with the log Jacobian. x holds w. */
+/* Converts lp and the gradient in beta1 to those in w, with the log Jacobian. x holds w. */
 static void garch_to_w(const double *x, double *lp, double *grad)
 {
     const double left = 1 - x[ALPHA1];
@@ -409,7 +409,7 @@ static void garch_build(posterior_model *m)
 enum { N_GP = 11 };
 typedef struct gp { const double *x, *y; } gp;
 
-/* a becomes its inverse, n x n symmetric positive definite; returns log det a, or NaN. Gauss-Jordan. */
+/* Inverts a, symmetric positive definite, in place, by Gauss-Jordan elimination; returns log det a, or NaN. */
 static double invert(double a[N_GP][N_GP])
 {
     double log_determinant = 0;
@@ -475,7 +475,8 @@ static void gp_build(posterior_model *m)
 enum { N_HMM = 100 };
 typedef struct hmm { const double *y; } hmm;
 
-/* f: filtered, e: emission over the sum of the step, both [t][k]; theta[j][k]. Returns the log likelihood. */
+/* Forward filter. f: filtered probabilities; e: emission density divided by the step's sum; both [t][k]; theta[j][k].
+   Returns the log likelihood. */
 static double hmm_filter(const hmm *h, double theta[2][2], const double *mu, double f[N_HMM][2],
                          double e[N_HMM][2])
 {
@@ -542,7 +543,7 @@ enum { N_SENSE = 6 };
 typedef struct lynx { const double *y_init, *y; size_t n, steps; } lynx;      /* steps a unit of time */
 typedef struct lynx_state { double u, v, su[N_SENSE], sv[N_SENSE]; } lynx_state;
 
-/* Slope of the state z + h k, into slope; both may be one. */
+/* Time derivative at the state z + h k, into slope, which may be k itself. */
 GPUMC_FN void lynx_slope(const double *theta, const lynx_state *z, const lynx_state *k, double h,
                          lynx_state *slope)
 {
@@ -572,7 +573,7 @@ GPUMC_FN void lynx_add(lynx_state *sum, double weight, const lynx_state *k)
     }
 }
 
-/* One unit of time. */
+/* Advances the state by one unit of time. */
 static GPUMC_LOOP void lynx_advance(const double *theta, size_t steps, lynx_state *z)
 {
     const double h = 1 / (double)steps;
@@ -622,7 +623,7 @@ static double lynx_density(const double *x, double *grad, void *data)
 static void lynx_build(posterior_model *m)
 {
     static const double theta[] = { 0.5, 0.025, 0.8, 0.025 }, z_init[] = { 30, 4 }, sigma[] = { 0.3, 0.3 };
-    static const gpumc_param params[] = {            /* with init, because wide starts reach side modes */
+    static const gpumc_param params[] = {            /* with init, since wide starts reach minor modes */
         { .name = "theta", .kind = GPUMC_POSITIVE, .size = 4, .init = theta },
         { .name = "z_init", .kind = GPUMC_POSITIVE, .size = 2, .init = z_init },
         { .name = "sigma", .kind = GPUMC_POSITIVE, .size = 2, .init = sigma } };
@@ -706,10 +707,10 @@ typedef struct posterior {
     const char *name;
     void (*build)(posterior_model *m);
     int cheap;                           /* a run takes well under a second */
-    /* check.json's point, log density and gradient, already in our order, become those of our coordinates;
+    /* Converts the point, log density and gradient of check.json, already in our order, to our coordinates;
        NULL: they are the same. */
     void (*from_check)(double *x, double *lp, double *grad);
-    const char *renamed[2][2];           /* its names of parameters where ours differ, with ours */
+    const char *renamed[2][2];           /* pairs of its name and ours, where they differ */
 } posterior;
 
 static const posterior posteriors[] = {
@@ -730,7 +731,7 @@ static const posterior posteriors[] = {
 };
 enum { N_POSTERIORS = sizeof posteriors / sizeof *posteriors };
 
-/* Reads the data at a path and builds the model; m->error tells a failure. To be closed in any case. */
+/* Reads the data at a path and builds the model; on failure m->error is set. To be closed in any case. */
 static void posterior_open(const posterior *p, const char *path, posterior_model *m)
 {
     gpumc_error error;

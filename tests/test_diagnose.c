@@ -716,7 +716,7 @@ static void check_pareto(void)
     k = gpumc__fit_pareto(y, 40, work, &sigma);
     SAME(sigma, 0.04241121098);
     SAME((k * 50 - 5) / 40, 0.727003338);
-    static const double five[] = { 0.1, 0.25, 0.5, 1.1, 3 };                 /* their first quartile is the smallest */
+    static const double five[] = { 0.1, 0.25, 0.5, 1.1, 3 };                /* their first quartile is the smallest */
     k = gpumc__fit_pareto(five, 5, work, &sigma);
     SAME(sigma, 0.5177981759);
     SAME(k, 0.5605916989);

@@ -294,7 +294,7 @@ static void test_values(gpumc_isa isa)
     printf("%s: largest error %.2g of the tolerance\n", gpumc_isa_name(isa), worst);
 }
 
-/* Every derivative by central differences, whose error at a step of 1e-5 is about 1e-10 times the second order's. */
+/* Every derivative against central differences; with a step of 1e-5 their truncation error is of order 1e-10. */
 static void test_differences(void)
 {
     for (int family = 0; family < GPUMC__GLM_N; family++) {

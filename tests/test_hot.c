@@ -1,6 +1,6 @@
-/* gpumc_hot: rows and linear predictors that are evaluated at many points, against the ordinary calls. Here on
-   the CPU; test_device.sh compiles this once more with gpumc_cuda.cu, itself compiled for the CPU, and
-   test_cuda.sh links the real one where there is a GPU. */
+/* gpumc_hot: rows and linear predictors evaluated at many points, against the ordinary calls. Here on the CPU;
+   test_device.sh compiles this file again with gpumc_cuda.cu, itself compiled for the CPU, and test_cuda.sh links
+   the real gpumc_cuda.cu where there is a GPU. */
 #include "../gpumc.h"
 #include "check.h"
 #include "device_rows.h"
@@ -8,7 +8,7 @@
 GPUMC_ROW(device_unknown, 0, 1, 1) { return p[0] * x[0]; }
 
 #ifndef TOLERANCE
-#define TOLERANCE 1e-11                 /* a build with -DGPUMC_REAL=float wants more */
+#define TOLERANCE 1e-11                 /* -DGPUMC_REAL=float needs a larger one */
 #endif
 #if defined(GPUMC_CUDA)
 #define PLACE GPUMC_ON_GPU
@@ -24,7 +24,7 @@ typedef struct problem {
     const double *column_list[2], *node_list[2];
 } problem;
 
-/* Group sizes vary around n_rows / n_groups; the last group is empty, but with full none is. */
+/* Group sizes vary around n_rows / n_groups; the last group is empty, unless full is set. */
 static void problem_make(problem *q, const gpumc_row_kind *kind, size_t n_rows, size_t n_groups, int full,
                          int weighted, int single)
 {
@@ -65,7 +65,7 @@ static void problem_free(problem *q)
     for (int c = 0; c < 2; c++) free(q->columns[c]);
 }
 
-/* One point on the CPU, with parameters packed as the device wants them. */
+/* One point on the CPU, with parameters packed as for the device. */
 static double on_cpu(const problem *q, const double *p, double *grad)
 {
     gpumc_error error;
@@ -101,7 +101,7 @@ static void compare(const gpumc_row_kind *kind, size_t n_rows, size_t n_groups, 
            *again = grad + POINTS * n;
     double *expected = again + POINTS * n, lp[POINTS], lp_again[POINTS], worst = 0;
     for (size_t i = 0; i < POINTS * n; i++) p[i] = 1 + gpumc_rng_uniform(&rng);
-    hot = gpumc_hot_rows(&q.data, 2, PLACE, &error);       /* 2 at once: the points take six turns */
+    hot = gpumc_hot_rows(&q.data, 2, PLACE, &error);       /* 2 at a time: six launches for the points */
     CHECK(hot != NULL, "%s", error.text);
     if (hot) {
         CHECK(gpumc_hot_eval(hot, POINTS, p, grad, lp, &error) == GPUMC_OK, "%s", error.text);
@@ -115,7 +115,7 @@ static void compare(const gpumc_row_kind *kind, size_t n_rows, size_t n_groups, 
         CHECK(gpumc_hot_eval(hot, 1, p + 3 * n, again + 3 * n, &lp_again[3], &error) == GPUMC_OK, "%s",
               error.text);
         CHECK(memcmp(&lp_again[3], &lp[3], sizeof(double)) == 0, "%s",
-              error.text); /* alone and in company: the same bits */
+              error.text); /* alone and in a batch: the same bits */
         CHECK(memcmp(again + 3 * n, grad + 3 * n, n * sizeof(double)) == 0, "%s", error.text);
         CHECK(gpumc_hot_eval(hot, 1, p, grad, lp_again, &error) == GPUMC_OK, "%s",
               error.text); /* added, not stored */
@@ -198,7 +198,7 @@ static void compare_glm(gpumc_glm_family family, size_t n_rows, size_t n_columns
         for (size_t k = 1; k <= n_columns; k++) p[i * n + k] *= 7 / (6.0 + (double)n_columns);
     hot = gpumc_hot_glm(&d, POINTS, PLACE, &error);
     CHECK(hot != NULL, "%s", error.text);
-    d.n_columns = n_columns > 0;             /* a second one, of less memory, while the first is there */
+    d.n_columns = n_columns > 0;             /* a second, smaller one, while the first exists */
     gpumc_hot *second = gpumc_hot_glm(&d, 1, PLACE, &error);
     CHECK(second != NULL, "%s", error.text);
     d.n_columns = n_columns;
@@ -233,8 +233,8 @@ typedef struct hierarchy {
     gpumc_hier_data data;
 } hierarchy;
 
-/* Students of groups with means and scales of their own, whose guide has no weights; normals that share the means;
-   mixtures, whose guide has every node but the last two. */
+/* A model with three sets of rows: "students", Student-t with means and scales by group, whose guide has no weights;
+   "normals", which share the means; "mixtures", whose guide lacks the last two nodes. */
 static void hierarchy_make(hierarchy *m, const problem *q, const problem *normals, const problem *mixtures)
 {
     const hierarchy made = {
@@ -276,7 +276,7 @@ static void hierarchy_make(hierarchy *m, const problem *q, const problem *normal
     m->data.n_rows = 3;
 }
 
-/* By the GPU, with this text; the CPU takes it. */
+/* Whether the GPU refuses the model with this text, or the CPU accepts it. */
 static int refused(const gpumc_hier *hier, const gpumc_error *error, const char *text)
 {
     if (PLACE != GPUMC_ON_GPU) return hier != NULL;
@@ -297,7 +297,7 @@ static void check_shared(const gpumc_model *model)
     gpumc_free(&shared);
 }
 
-/* How far the densities of two models, or their guides, are apart at x, value and gradient. */
+/* The largest difference at x, of value and gradient, between the densities of two models, or their guides. */
 static double apart(const gpumc_model *a, const gpumc_model *b, const double *x, int guide)
 {
     double grad[2][64] = { { 0 } };
@@ -319,8 +319,8 @@ static gpumc_status lost(gpumc__joint *joint, gpumc_error *error)
     *(double *)joint->result = 1e9;
     return gpumc__fail(error, GPUMC_ERROR_DEVICE, "GPU: kernel: lost");
 }
-/* A GPU that fails in the middle of a run leaves the rest to the CPU, and that is said: where nothing comes back,
-   and where nothing is even started. */
+/* If a GPU fails during a run, the CPU takes over, and gpumc_hier_where says so; both where a launch returns no
+   result and where none starts. */
 static void check_lost(gpumc_hier *hier, const gpumc_model *on_cpu, const double *x, const gpumc_model *model)
 {
     static const char *const words[2] = { "CPU: GPU: kernel: lost", "CPU: GPU: kernel: never started" };
@@ -346,7 +346,7 @@ static int sets_of(const gpumc_hier *hier)
 #else
 static void check_lost(gpumc_hier *hier, const gpumc_model *on_cpu, const double *x, const gpumc_model *model)
 { (void)hier, (void)on_cpu, (void)x, (void)model; }
-/* The CPU names the first of them. */
+/* Without a GPU: the first set that would be on it, from the text of gpumc_hier_where. */
 static int sets_of(const gpumc_hier *hier)
 {
     const char *where = gpumc_hier_where(hier);
@@ -354,7 +354,8 @@ static int sets_of(const gpumc_hier *hier)
 }
 #endif
 
-/* Sets that the GPU has, as bits, of so many normals and mixtures of NODES nodes where nothing is said. */
+/* The sets of rows on the GPU, as bits, if place is left at GPUMC_ANYWHERE: for n_normals normals and n_mixtures
+   mixtures of NODES nodes. Densities and guides must agree with those on the CPU. */
 static int sets_there(hierarchy *m, size_t n_normals, size_t n_mixtures)
 {
     gpumc_error error = { GPUMC_OK, "" };
@@ -377,7 +378,8 @@ static int sets_there(hierarchy *m, size_t n_normals, size_t n_mixtures)
     gpumc_hier_free(hier);
     return there;
 }
-/* By rows, or nodes of rows, times parameters: two for a normal, three for a mixture. */
+/* The size that decides is the number of rows (of mixtures: rows times nodes) times parameters of a row, two for
+   normals and three for mixtures. Cases lie on both sides of the limits. */
 static void check_size(const problem *q, const problem *normals)
 {
     enum { ALL = 30000, SMALL = 1999 / NODES, ENOUGH = SMALL + 1, MANY = 20000 / NODES + 1 };
@@ -406,7 +408,7 @@ static void check_size(const problem *q, const problem *normals)
     free(y);
 }
 
-/* The same model on both sides: values, gradients, and draws of one thread and of several. */
+/* The same model at PLACE and on the CPU: values and gradients agree, and draws of one thread and of four. */
 static void check_hier(void)
 {
     problem q, normals, mixtures;
@@ -441,7 +443,7 @@ static void check_hier(void)
     gpumc_hier_free(hier);
     check_size(&q, &normals);
 
-    /* A set whose parameters come by two indices, and one that the GPU has not been compiled for. */
+    /* The GPU must refuse a set whose parameters have two indices, and a kind that it was not compiled for. */
     other.takes[1].index = q.group + 1;
     other.rows[0].data.n_rows = other.unweighted.n_rows = 399;
     hier = gpumc_hier_create(&other.data, &error);
@@ -484,7 +486,7 @@ static void check_refusals(void)
     CHECK(gpumc_hot_rows(&q.data, 1, GPUMC_ON_GPU, &error) == NULL && strstr(error.text, "other numbers"), "%s",
           error.text);
     q.data.kind = &device_normal;
-    hot = gpumc_hot_rows(&q.data, (size_t)-1 / 4, GPUMC_ON_GPU, &error);         /* in turns of what a launch takes */
+    hot = gpumc_hot_rows(&q.data, (size_t)-1 / 4, GPUMC_ON_GPU, &error);         /* capped at what a launch takes */
     CHECK(hot != NULL, "%s", error.text);
     gpumc_hot_release(hot);
     problem_free(&q);
@@ -522,7 +524,7 @@ static void check_refusals(void)
 }
 #endif
 
-/* What is created has copied the data, refuses bad rows wherever it runs, and leaves rows of weight 0 out. */
+/* gpumc_hot copies the data, refuses bad rows wherever it runs, and omits rows of weight 0. */
 static void check_data(void)
 {
     static const double x[4] = { 1, 2, 3, 4 }, huge[4] = { 0, 0, 800, 0 }, weights[4] = { 1, 2, 0, 1 };

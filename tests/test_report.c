@@ -1,9 +1,9 @@
-/* The HTML report: a reader that insists on balanced tags, on panels whose every point lies inside them and
-   whose labels keep apart, and on nothing that would have to be fetched; fits of every odd kind; refused
-   allocations and writes; what its bands and densities promise, by simulation. The reader has broken twins
-   that it must reject. KEEP=FOLDER in the environment leaves the pages there; with ONLY_PAGES there is no
-   more than that (test_report_browser.sh). With QUICK the largest pages and the simulations are left out,
-   which take minutes under sanitizers and run no other code (test_sanitize.sh). */
+/* The HTML report. Every page is read by a strict reader, which requires balanced tags, panels that contain all
+   their points and whose labels do not overlap, and no references to outside resources. Checked are fits of every
+   odd kind, refused allocations and writes, and, by simulation, the coverage of bands and the densities. Damaged
+   pages must be rejected. KEEP=FOLDER in the environment leaves the pages there; with ONLY_PAGES nothing else is
+   done (test_report_browser.sh). QUICK omits the largest pages and the simulations, which take minutes under
+   sanitizers and run no other code (test_sanitize.sh). */
 #define _POSIX_C_SOURCE 200809L
 #include <ctype.h>
 #include <errno.h>
@@ -115,7 +115,7 @@ static int number(const char **at, double *value)
     return 1;
 }
 
-/* Follows a path through M, l, h and z; every point must lie in a panel of this size. */
+/* Reads a path of commands M, l, h and z; every point must lie in a panel of this size. */
 static int read_path(page *p, const char *at, double width, double height)
 {
     double x = 0, y = 0, dx, dy;
@@ -135,7 +135,8 @@ static int read_path(page *p, const char *at, double width, double height)
     return 1;
 }
 
-/* A panel: its title, points inside, words inside up to the gap between panels and not on each other. */
+/* Reads a panel: it needs a title; points must lie inside; words may reach into the gap between panels, but must not
+   overlap. */
 static int read_panel(page *p, const char *text, const char *end)
 {
     double width, height, from[200], to[200], line[200];
@@ -176,7 +177,7 @@ static int read_panel(page *p, const char *text, const char *end)
     return 1;
 }
 
-/* Tags are closed in order, attributes quoted, ampersands escapes; nothing runs, nothing is fetched. */
+/* Tags must be closed in order, attributes quoted, ampersands part of escapes; no scripts, nothing fetched. */
 static int read_tags(page *p, const char *text)
 {
     static const char *const banned[] = { "<script", "javascript", "http:", "https:", "url(", "@import",
@@ -287,7 +288,7 @@ static double *value_of(const hand *h, size_t chain, size_t draw, size_t column)
     return h->fit.draws + (chain * h->fit.draw_capacity + draw) * h->fit.n_columns + column;
 }
 
-/* Autoregressive draws, correlation 0.3, column k around k with standard deviation 1; energies to match. */
+/* AR(1) draws with correlation 0.3, mean k and standard deviation 1 in column k; energies to match. */
 static void fill(hand *h, size_t n_chains, size_t n_draws, uint64_t seed)
 {
     gpumc_fit *f = &h->fit;
@@ -331,7 +332,7 @@ static void release(hand *h)
     memset(h, 0, sizeof *h);
 }
 
-/* Writes and reads a page; text, to be freed, may be NULL. */
+/* Writes a page and reads it; its text, to be freed, goes to *text unless that is NULL. */
 static page report_on(const hand *h, const gpumc_report_options *options, const char *name, char **text)
 {
     gpumc_error error = { GPUMC_OK, "" };
@@ -351,7 +352,7 @@ static page report_on(const hand *h, const gpumc_report_options *options, const 
     return p;
 }
 
-/* An argument is refused, and nothing written. */
+/* Whether an argument is refused and nothing is written. */
 static int refused(const hand *h, const gpumc_report_options *options)
 {
     return gpumc_write_report(&h->fit, options, path_of("refused"), NULL) == GPUMC_ERROR_ARGUMENT
@@ -365,7 +366,7 @@ static int count_of(const char *text, const char *what)
     return n;
 }
 
-/* The points of the first path of a style behind a place; returns how many. */
+/* The points of the first path with this style in text; returns their number. */
 static size_t points_of(const char *text, const char *style, double (*points)[2])
 {
     const char *d = strstr(strstr(text, style), " d=\"M") + 5;
@@ -379,7 +380,8 @@ static size_t points_of(const char *text, const char *style, double (*points)[2]
     return n;
 }
 
-/* Whether a line of the first panel of this title leaves its band, which goes forth above and back below. */
+/* Whether a line of the first panel with this title leaves its band, a path along the upper edge and back along the
+   lower one. */
 static int leaves_band(const char *text, const char *title, size_t n_lines)
 {
     static const char *const styles[] = { "\"l c0\"", "\"l c1\"", "\"l c2\"", "\"l c3\"" };
@@ -486,7 +488,7 @@ static void check_large(void)
     release(&h);
 }
 
-/* Everything that can be large at once: chains, parameters, observations, divergences, a second fit. */
+/* Everything large at the same time: chains, parameters, observations, divergences, a second fit. */
 static void check_bounds(void)
 {
     hand h;
@@ -519,7 +521,7 @@ static void check_bounds(void)
     release(&h);
 }
 
-/* A straight line with its predictions, as real as one by hand can be. */
+/* The fit of a straight line, with predictions, made by hand. */
 static hand regression(int kind, double *observed, size_t n)
 {
     hand h;
@@ -549,7 +551,7 @@ static hand regression(int kind, double *observed, size_t n)
     return h;
 }
 
-/* Without memory for leaving out there is no report; without a team it takes longer. */
+/* Without memory for leave-one-out there is no report; without a team of threads it takes longer. */
 static void check_leaving_without_memory(const hand *h, const gpumc_report_options *o)
 {
     size_t n_refused = 0;
@@ -625,7 +627,7 @@ static void check_predictions(void)
         report_on(&h, &o, "odd", &text);
         CHECK(strstr(text, "No observation can be left out") && !strstr(text, "Pareto"), "an infinite one");
         free(text);
-        for (size_t i = 0; i < N; i++) observed[i] = 1e18 + 3e16 * (double)(i % 20);    /* whole, as all are there */
+        for (size_t i = 0; i < N; i++) observed[i] = 1e18 + 3e16 * (double)(i % 20); /* whole, as all doubles there */
         report_on(&h, &o, "huge", &text);
         CHECK(strstr(text, "predictions, counts"), "%s: bins of huge numbers", names[kind]);
         free(text);
@@ -637,7 +639,7 @@ static void check_predictions(void)
     }
 }
 
-/* No lists: chosen and none. Indices of a long name are shown. */
+/* Empty lists in the options. Indices after a long name are shown. */
 static void check_edges_of_options(void)
 {
     hand h;
@@ -666,7 +668,8 @@ static void check_edges_of_options(void)
     release(&h);
 }
 
-/* Draws uniform on 0, 1 and 2 have three steps of one height; and a quantity without finite draws no interval. */
+/* The density of draws uniform on 0, 1 and 2 has three steps of equal height; a quantity without finite draws has no
+   interval. */
 static void check_steps(void)
 {
     hand h = schools(4, 300);
@@ -676,7 +679,7 @@ static void check_steps(void)
         for (size_t i = 0; i < 300; i++) *value_of(&h, c, i, 0) = (double)(i % 3);
     report_on(&h, NULL, "steps", &text);
     const char *panel = strstr(strstr(text, ">mu<"), ">Density");
-    const size_t n = points_of(panel, "\"a\"", points) / 2;                /* forth along the curve, back below */
+    const size_t n = points_of(panel, "\"a\"", points) / 2;                /* along the curve and back below */
     for (size_t i = 0; i < n; i++) {
         const size_t third = 3 * i / n;
         least[third] = fmin(least[third], points[i][1]);
@@ -725,7 +728,7 @@ static void check_comparison(void)
     release(&b);
 }
 
-/* What a fit may hold: names with markup, constants, numbers of every size or none, few chains and draws. */
+/* Odd contents of fits: names with markup, constants, numbers of every size or not finite, few chains and draws. */
 static void check_odd(void)
 {
     static const double scales[] = { 1e-300, 1e-12, 1e-5, 1e3, 1e6, 1e12, 1e300 };
@@ -856,7 +859,7 @@ static void check_refusals(void)
     release(&other);
 }
 
-/* The reader sees each of these. */
+/* The reader must reject each of these changes. */
 static void check_reader(void)
 {
     static const char *const damage[][2] = {
@@ -896,7 +899,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The share of even samples of n whose ECDF stays in the band where the panel looks is 99 % or a bit more. */
+/* The band's coverage: the ECDF of a uniform sample of size n stays in it, at the points that the panel evaluates,
+   with probability 99 % or slightly more. */
 static void check_band(void)
 {
     enum { TRIES = 4000 };
@@ -928,8 +932,8 @@ static void check_band(void)
     }
 }
 
-/* Chains that agree stay in the band whatever their autocorrelation; one that is shifted by half a standard
-   deviation does not. */
+/* Rank ECDFs of chains that agree stay in the band, whatever their autocorrelation; that of a chain shifted by half a
+   standard deviation must leave it. */
 static void check_ranks(void)
 {
     int outside[2] = { 0, 0 };

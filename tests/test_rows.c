@@ -1,6 +1,6 @@
-/* Rows against a plain loop over the same leaf: values and gradients for many patterns of group sizes,
-   every instruction set that runs, columns in double and float, weights; the same bits from any number of
-   threads and points in a batch; what bad input is told. A row with a wrong sign must be noticed. */
+/* Rows against a plain loop over the same leaf: values and gradients for many patterns of group sizes, every
+   instruction set that runs here, columns in double and float, weights. Also: the same bits from any number of
+   threads and points in a batch, and the messages about bad input. A row with a wrong sign must be noticed. */
 #include "../gpumc.h"
 #include "check.h"
 
@@ -21,7 +21,7 @@ GPUMC_ROW(common, 0, 2, 1)
 {
     return gpumc_lognormal_lpdf(gpumc_exp(x[0]), p[0], p[1], NULL, &g[0], &g[1]);
 }
-GPUMC_ROW(heavy, 3, 0, 1)                    /* p[2] stands for degrees of freedom, here positive anyway */
+GPUMC_ROW(heavy, 3, 0, 1)                    /* p[2]: degrees of freedom, positive in these tests */
 {
     return gpumc_student_t_lpdf(x[0], 3 + p[2] * p[2], p[0], 1 + p[1] * p[1], NULL, NULL, &g[0], NULL);
 }
@@ -31,13 +31,13 @@ GPUMC_ROW(wrong, 1, 1, 1)
     g[0] = -g[0];
     return value;
 }
-GPUMC_ROW(half, 1, 1, 1)                    /* not a number above 1000, minus infinity above 900 */
+GPUMC_ROW(half, 1, 1, 1)                    /* NaN above 1000, minus infinity above 900 */
 {
     const gpumc_real value = gpumc_normal_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]);
     return x[0] > 1000 ? GPUMC_NAN : x[0] > 900 ? -GPUMC_INF : value;
 }
 
-/* A mixture over nodes of known weight: x[1] counts how often the value x[0] was seen. */
+/* A mixture over nodes of known weight; x[1] is the number of times that the value x[0] was observed. */
 GPUMC_CELLS(mixture, 1, 1, 2, 2)
 {
     gpumc_real d = 0;
@@ -71,21 +71,22 @@ static double mixture_row(const double *p, const double *x, double *g)
     }
     return mixture_finish(sum, p, x, g);
 }
-/* Addresses of leaves, which are always inlined. */
+/* Functions of the leaves, whose address can be taken: leaves themselves are always inlined. */
 #define PLAIN(name)                                                                                          \
     static double plain_##name(const double *p, const double *x, double *g) { return name##_row(p, x, g); }
 PLAIN(normal) PLAIN(logit) PLAIN(common) PLAIN(heavy)
 
 typedef struct sums { double lp, size, grad[MOST_P][MOST_GROUPS], grad_size[MOST_P]; } sums;
 
-/* What a column keeps of a value. (volatile: gcc 12 drops such a conversion under a condition.) */
+/* A value as its column stores it, in single or double precision. (volatile: gcc 12 drops such a conversion under a
+   condition.) */
 static double stored(const gpumc_rows_data *d, double value)
 {
     const volatile float single = (float)value;
     return d->single_precision ? (double)single : value;
 }
 
-/* The plain loop, in the caller's order. */
+/* The plain loop over the rows, in the caller's order. */
 static void plain_loop(const gpumc_rows_data *d, leaf *row, int point, sums *s)
 {
     const size_t n_group = d->kind->n_group, n_p = n_group + d->kind->n_shared;
@@ -105,7 +106,7 @@ static void plain_loop(const gpumc_rows_data *d, leaf *row, int point, sums *s)
     }
 }
 
-/* The largest disagreement relative to the sum of absolute values. */
+/* The largest difference of value and gradient, relative to the sums of the absolute values of their terms. */
 static double disagreement(const gpumc_rows_data *d, double lp, double (*grad)[MOST_GROUPS], const sums *s)
 {
     const size_t n_p = d->kind->n_group + d->kind->n_shared;
@@ -166,7 +167,7 @@ static void check_pointwise(const gpumc_rows_data *d, const loaded *l, leaf *row
     CHECK(worst < 1e-13, "%s: pointwise is off by %g", what, worst);
 }
 
-/* Three points: one by one, in a batch, by a team. */
+/* Three points one by one, and as a batch by a team, give the same bits. */
 static void check_bits(const gpumc_rows_data *d, const loaded *l, gpumc_team *team, const char *what)
 {
     double one[3], batch[3];
@@ -226,7 +227,7 @@ static void check_pattern(const char *pattern, size_t n_rows, size_t n_groups, g
             }
 }
 
-/* Group of each row: sizes that rise with the number of the group, dealt out in a scattered order. */
+/* Sets the group of each row: group sizes rise with the group's number, and rows are in scattered order. */
 static size_t ragged(size_t n_groups, size_t least, size_t step, size_t largest)
 {
     size_t n = 0;
@@ -266,7 +267,7 @@ static void check_patterns(void)
     for (int t = 0; t < 3; t++) gpumc_team_stop(teams[t]);
 }
 
-/* Lanes are not wasted, groups without rows are counted. */
+/* The numbers of tiles and slices show that no lanes are wasted; groups without rows are counted. */
 static void check_layout(void)
 {
     gpumc_rows_data d = data_of(&normal, 0, 520);
@@ -290,13 +291,13 @@ static void check_layout(void)
           (double)gpumc_rows_describe(l.rows).n_tiles);
     CHECK(gpumc_rows_describe(l.rows).isa == gpumc_isa_resolve(GPUMC_ISA_AUTO), "other instruction set");
     unload(&l);
-    d = data_of(&mixture, 5000, 2);                   /* cells: 32 nodes, idle ones counted, are 32 rows */
+    d = data_of(&mixture, 5000, 2);                   /* cells: 32 nodes, idle ones included, count as 32 rows */
     l = load(&d, 1);
     CHECK(gpumc_rows_describe(l.rows).n_segments == 80, "%.0f", (double)gpumc_rows_describe(l.rows).n_segments);
     unload(&l);
 }
 
-/* Gradients are added, and not written where they are not wanted. */
+/* Gradients are added to what is there, and not written where their pointer is NULL. */
 static void check_added(void)
 {
     for (size_t each = 1; each <= 1000; each *= 1000) {
@@ -333,7 +334,7 @@ static void check_broken_is_noticed(void)
     unload(&l);
 }
 
-/* The message about data must hold text. */
+/* The data must be refused with this status and a message that contains text. */
 static void refused(const gpumc_rows_data *d, gpumc_status status, const char *text)
 {
     gpumc_error error = { GPUMC_OK, "" };
@@ -390,7 +391,7 @@ static void check_bad_input(void)
           error.text);
 }
 
-/* Rows that are not finite are named, the first of them; idle lanes and rows of weight zero do no harm. */
+/* The first row whose value is not finite is named; idle lanes and rows of weight zero do not count. */
 static void check_explained(void)
 {
     gpumc_error error;
@@ -425,7 +426,7 @@ static void count_part(size_t part, int member, void *user)
     ((unsigned char *)user)[part] = (unsigned char)(1 + member);
 }
 
-/* Threads other than the caller's take their time. */
+/* All threads but the caller's are slow. */
 static void count_slowly(size_t part, int member, void *user)
 {
     for (volatile int k = 0; member > 0 && k < 3000; k++) continue;

@@ -1,6 +1,6 @@
 /* Simulation-based calibration (Talts et al. 2018, Modrak et al. 2023): parameters are drawn from the prior
    and data given them, the posterior is sampled, and the rank of the true value among thinned draws must be
-   uniform. Ranked are every parameter, the log likelihood (which notices a sampler that ignores the data),
+   uniform. Ranks are taken of every parameter, the log likelihood (which reveals a sampler that ignores the data),
    the log density and a product of two parameters.
 
    Ranks of N_SIMULATIONS simulations are judged twice, by chi-square over 20 bins (spread) and by the
@@ -19,8 +19,8 @@ static const double LIMIT = 1e-4;
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-/* Both have mu, log scale tau, n group effects; the second a residual scale sigma as well. How a density
-   goes wrong: */
+/* Both have mu, a scale tau and n group effects; the second a residual scale sigma as well. The ways in which a
+   density is wrong in broken variants: */
 typedef enum mistake { RIGHT, NO_JACOBIAN, NO_LIKELIHOOD, WRONG_PRIOR, WRONG_SIGN } mistake;
 
 typedef struct problem {
@@ -39,7 +39,7 @@ static double simulation_density(const double *x, double *grad, void *data)
     const simulation *s = data;
     double lp = s->problem->prior(x, grad, s->wrong);
     if (s->wrong != NO_LIKELIHOOD) lp += s->problem->likelihood(x, grad, s->y);
-    if (s->wrong == NO_JACOBIAN) { /* of tau, whose Jacobian on the log scale is tau itself */
+    if (s->wrong == NO_JACOBIAN) { /* of log tau, whose Jacobian is tau */
         lp -= log(x[1]);
         grad[1] -= 1 / x[1];
     }
@@ -123,7 +123,7 @@ static const problem groups = { "hierarchical normal", groups_params,     4,    
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
-/* The natural values, log likelihood, log density, mu theta[1]: all by the right model. */
+/* The ranked quantities: natural values, log likelihood, log density and mu theta[1], all by the correct model. */
 static size_t quantities(const problem *p, const double *x, const double *y, double *out)
 {
     double unused[MAX_NATURAL] = { 0 };
@@ -154,11 +154,11 @@ static void rank_draws(ranks *r, const problem *p, const double *truth, const do
 
 /* ---- samplers -------------------------------------------------------------------------------- */
 
-/* Fills draws with n rows of natural values; returns how many of the runs' warnings speak of a sampler that
-   failed. */
+/* Fills draws with n rows of natural values; returns the number of the run's warnings that are about a failure of the
+   sampler. */
 typedef int (*sampler)(simulation *s, uint64_t seed, double *draws, size_t n);
 
-static gpumc_sampler chosen;          /* what gpumc runs with */
+static gpumc_sampler chosen;          /* of all runs of gpumc */
 
 static int library(simulation *s, uint64_t seed, double *draws, size_t n)
 {
@@ -194,7 +194,7 @@ static int library(simulation *s, uint64_t seed, double *draws, size_t n)
     return complaints;
 }
 
-/* Hamiltonian trajectories of ten steps, each taken without the acceptance test that makes them right. */
+/* A wrong sampler: HMC trajectories of ten steps, all accepted, without the Metropolis test. */
 static int hmc_without_test(simulation *s, uint64_t seed, double *draws, size_t n)
 {
     static double memory[4096];
@@ -210,7 +210,7 @@ static int hmc_without_test(simulation *s, uint64_t seed, double *draws, size_t 
         for (int step = 0; step < 10; step++) {
             for (size_t i = 0; i < dim; i++) { p[i] += 0.25 * g[i]; q[i] += 0.5 * p[i]; }
             if (!(gpumc_model_eval(layout, q, g, work) > -1e6))
-                memset(q, 0, sizeof q); /* thrown out: start again */
+                memset(q, 0, sizeof q); /* diverged: start again */
             for (size_t i = 0; i < dim; i++) p[i] += 0.25 * g[i];
         }
         gpumc_model_natural(layout, q, draws + d * s->problem->n_natural, work);
@@ -234,7 +234,7 @@ static void calibrate(const problem *p, sampler sample, mistake wrong, size_t n_
 
 /* ---- uniformity ------------------------------------------------------------------------------ */
 
-/* P(chi^2 with 19 degrees of freedom > x) by Wilson and Hilferty, exact enough for a limit. */
+/* P(chi^2 with 19 degrees of freedom > x) by Wilson and Hilferty's approximation, accurate enough for a limit. */
 static double chi_square_tail(double x)
 {
     const double k = N_BINS - 1, z = (cbrt(x / k) - (1 - 2 / (9 * k))) / sqrt(2 / (9 * k));
@@ -304,8 +304,8 @@ static void check_caught(const problem *p, sampler sample, mistake wrong, const 
               "%s: ranks of the log likelihood do not see that it is ignored", p->name);
 }
 
-/* A gradient of wrong sign is refused. With the check switched off the acceptance test keeps the draws
-   honest in the limit, but the trajectories lead nowhere: nearly every run must complain of that. */
+/* A gradient of wrong sign is refused. With the gradient check switched off, the acceptance test keeps the limiting
+   distribution correct, but trajectories lead nowhere: nearly every run must warn. */
 static void check_wrong_sign(const problem *p)
 {
     gpumc_rng rng = gpumc_rng_at(1, 1, 1, 1);

@@ -6,9 +6,9 @@
    log density, g and q g + 1, which have expectation zero for any density that vanishes at infinity. Each
    residual is judged by z, its mean over its Monte Carlo standard error from 20 batches in each of 4
    chains; under the null hypothesis z is Student t with 79 degrees of freedom. LIMIT makes the false-alarm
-   rate about 0.001 over the 11,000 residuals of every sampler; seeds are fixed, so that a green test stays
-   green. Targets that are wrong by a few per cent must be rejected. With an argument, auto, nuts, mams or
-   hmc, only that sampler is run. */
+   rate about 0.001 over the 11,000 residuals of every sampler; seeds are fixed, so that a test that passes goes on
+   passing. Targets that are wrong by a few per cent must be rejected. With an argument (auto, nuts, mams or hmc) only
+   that sampler is run. */
 #include "check.h"
 #include "../gpumc.h"
 #include "known_targets.h"
@@ -22,7 +22,7 @@ enum { N_CHAINS = 4, N_BATCHES = 20, MAX_RESIDUALS = 2200, MAX_DIM = 300 };
 static const double LIMIT = 6.0;
 static int n_judged;
 static gpumc_sampler sampler;        /* of all runs */
-static uint64_t next_seed = SEED;    /* another one for every run, so that each is evidence of its own */
+static uint64_t next_seed = SEED;    /* differs between runs, which are so independent */
 
 typedef struct known_target {
     const char *name;
@@ -44,8 +44,8 @@ static void tally_draw(tally *t, size_t batch, const double *r, size_t n)
     for (size_t i = 0; i < n; i++) t->sums[batch][i] += r[i] / (N_DRAWS / N_BATCHES);
 }
 
-/* The mean in standard errors; batches of one chain share its mean only through the truth, so all are
-   compared with 0. */
+/* The mean, whose expectation is 0, in standard errors. These come from the scatter of the batches of all chains
+   about their common mean, since batches of one chain share no more with each other than with those of others. */
 static double tally_z(const tally *t, size_t i)
 {
     const int n = N_CHAINS * N_BATCHES;
@@ -57,7 +57,7 @@ static double tally_z(const tally *t, size_t i)
     return mean / sqrt(square / (n - 1) / n);
 }
 
-/* g and q g + 1 of every free coordinate. */
+/* The score residuals g and q g + 1 of every free coordinate. */
 static size_t score_residuals(const gpumc_layout *layout, const double *q, double *r, double *work)
 {
     const size_t n = gpumc_layout_dim(layout);
@@ -81,7 +81,7 @@ static void tally_fit(tally *t, const known_target *target, const gpumc_fit *fit
         }
 }
 
-/* Samples the target; returns the largest |z| of its residuals, and where. */
+/* Samples the target; returns the largest |z| of its residuals; *where: its index, *n: their number. */
 static double worst_z(const known_target *target, gpumc_metric_kind metric, size_t *where, size_t *n)
 {
     static tally t;
@@ -124,7 +124,7 @@ static void check_target(const known_target *target, gpumc_metric_kind metric)
                metric_names[metric], (int)n, z, (int)where);
 }
 
-/* A target that claims other moments than it has. */
+/* A broken target, whose stated moments are not its own, must be rejected. */
 static void check_rejected(const known_target *target)
 {
     size_t where, n;
@@ -139,7 +139,7 @@ static void check_rejected(const known_target *target)
 typedef struct gaussian {
     size_t n, n_spikes;
     double precision[MAX_DIM], off_diagonal, spikes[3][MAX_DIM], spike_weight;
-    double covariance[MAX_DIM][MAX_DIM];         /* what is claimed */
+    double covariance[MAX_DIM][MAX_DIM];         /* stated */
     double factor;
 } gaussian;
 
@@ -162,7 +162,7 @@ static double gaussian_density(const double *x, double *grad, void *data)
     return lp;
 }
 
-/* Means, variances, three covariances a coordinate, and x' P x - n. */
+/* Residuals of means, variances and up to three covariances a coordinate, and x' P x - n. */
 static size_t gaussian_residuals(const double *x, double *r, const void *data)
 {
     static double grad[MAX_DIM];
@@ -256,7 +256,7 @@ static void check_gaussians(void)
         if (all[i] == many) check_target(&t, GPUMC_METRIC_AUTO);
         if (all[i] == iid || all[i] == spikes || all[i] == one) check_target(&t, GPUMC_METRIC_UNIT);
     }
-    /* Broken twins: a precision 3 % too high, neighbours less correlated than claimed. */
+    /* Broken variants: a precision 3 % too high; neighbours less correlated than stated. */
     iid->factor = 1.03;
     wrong = gaussian_target("iid with precision 1.03", iid, &p);
     check_rejected(&wrong);
@@ -276,8 +276,8 @@ static double t4_density(const double *x, double *grad, void *data)
     return lp;
 }
 
-/* x^4 has no expectation, so x^2 has no standard error: judged by |x|, with mean 1, and u = P(X < x),
-   uniform. */
+/* x^4 has no expectation, so the mean of x^2 has no standard error. Residuals are those of |x|, of mean 1, and of
+   u = P(X < x), which is uniform. */
 static size_t t4_residuals(const double *x, double *r, const void *data)
 {
     size_t k = 0;
@@ -328,7 +328,7 @@ static size_t banana_residuals(const double *x, double *r, const void *data)
 
 /* ---- every constraint ------------------------------------------------------------------------ */
 
-/* One block a kind, with a density whose moments are known; in the order of the struct. */
+/* One block of each kind, with a density whose moments are known, in the order of the struct. */
 struct constrained {
     double rate, shifted, below, proportion, interval, affine, soft;
     double ordered[3], positive_ordered[3], zero_sum[4], simplex[3], factor[3][3];
@@ -341,7 +341,7 @@ static double constrained_density(const double *x, double *grad, void *data)
     static const double alpha[3] = { 0.8, 2, 3.5 };
     double lp = gpumc_gamma_lpdf(p->rate, 3, 2, &g->rate, NULL, NULL);           /* interval is uniform */
     lp += gpumc_exponential_lpdf(p->shifted - 2, 1.5, &g->shifted, NULL);
-    lp -= p->below * p->below / 2;                                  /* normal, cut off above at -1 */
+    lp -= p->below * p->below / 2;                                  /* normal, truncated above at -1 */
     g->below -= p->below;
     lp += gpumc_beta_lpdf(p->proportion, 0.7, 2, &g->proportion, NULL, NULL);
     lp += gpumc_normal_lpdf(p->affine, 250, 40, &g->affine, NULL, NULL);
@@ -520,7 +520,7 @@ static double links_density(const double *x, double *grad, void *data)
     const struct links *p = (const struct links *)x;
     struct links *g = (struct links *)grad;
     double lp = 0;
-    if (data) { /* broken: the log Jacobian of one element too many */
+    if (data) { /* broken: one log Jacobian too many */
         lp += log(p->tau[0]);
         g->tau[0] += 1 / p->tau[0];
     }
@@ -596,7 +596,7 @@ static void check_others(void)
             check_target(&targets[i], (gpumc_metric_kind)metric);
 }
 
-/* Eight schools and the links, the coordinates of all their linked blocks in one form. */
+/* Eight schools and the links, with the same centring for all linked blocks. */
 static void check_form(gpumc_centring form, double weight, const char *schools_name, const char *links_name)
 {
     const gpumc_param schools[] = {
@@ -625,7 +625,7 @@ static void check_form(gpumc_centring form, double weight, const char *schools_n
     check_target(&links_target, GPUMC_METRIC_AUTO);
 }
 
-/* The same density without links gives the same moments; one off as by a forgotten Jacobian does not. */
+/* The same density without links gives the same moments. The broken variant, wrong by a Jacobian, must not. */
 static void check_plain_links(void)
 {
     static int forget = 1;
@@ -647,7 +647,7 @@ static void check_hierarchies(void)
     check_form(GPUMC_NONCENTRED, 0, "schools, non-centred", "links, non-centred");
     check_form(GPUMC_CENTRING_WEIGHT, 0.2, "schools, weight .2", "links, weight .2");
     check_form(GPUMC_CENTRING_WEIGHT, 0.4, "schools, weight .4", "links, weight .4");
-    /* Centred schools are a funnel, not to be had: the spread of log tau comes out wrong in long runs. */
+    /* Not the centred schools: they are a funnel, and the spread of log tau comes out wrong in long runs. */
     check_form(GPUMC_CENTRED, 0, NULL, "links, centred");
     check_plain_links();
 }
@@ -659,8 +659,8 @@ typedef enum fault_kind {
 } fault_kind;
 typedef struct misbehaviour { fault_kind fault; double scale; size_t n; } misbehaviour;
 
-/* A normal of the given scale that breaks where the first coordinate exceeds one scale, or has no curvature
-   at all. */
+/* A normal of the given scale, with a fault where the first coordinate exceeds the scale; or a density without
+   curvature. */
 static double misbehaving_density(const double *x, double *grad, void *data)
 {
     const misbehaviour *m = data;
@@ -681,8 +681,8 @@ static double misbehaving_density(const double *x, double *grad, void *data)
     return lp;
 }
 
-/* Whatever the density does, the run ends within the gradients that its depth limit allows, and every draw
-   is finite. */
+/* Whatever the fault of the density, the run ends within the number of gradients that its depth limit allows, and all
+   draws are finite. */
 static void check_misbehaviour(fault_kind fault, double scale, size_t n, gpumc_status wanted)
 {
     misbehaviour m = { fault, scale, n };

@@ -217,8 +217,8 @@ static double known_error(const implementation *im, const known_transform *k)
     return worst;
 }
 
-/* With a bend, the rounding error of v, v epsilon / 2, becomes in E = exp(-v^2 / 2) a relative error v times as large,
-   28^2 / 2 epsilon at q = -30, where the known values begin. So errors of bent transforms count one tenth. */
+/* With a bend, the rounding error of v, v epsilon / 2, becomes in E = exp(-v^2 / 2) a relative error v times as
+   large, 28^2 / 2 epsilon at q = -30, where the known values begin. So errors of bent transforms count one tenth. */
 static double worst_known(const implementation *im, const gpumc_transform *kind)
 {
     double worst = 0;

@@ -1,15 +1,15 @@
 /* First models of ordinary users, over many seeds: small regressions, survival, counts, meta-analyses, walks,
-   crossed factors, correlated ones, a mixture, a processing tree. They start far off, their scales are not of
-   order one, some have two parameters: what benchmarks have not.
+   crossed factors, correlated ones, a mixture, a processing tree. Unlike benchmarks they start far from the
+   posterior, have scales that are not of order one, and some have only two parameters.
 
-   Of every model, with its data fixed and then with new data for each seed (parameters that made them as
-   users would choose them):
+   For every model, with fixed data and then with new data for each seed (simulated with parameters such as users
+   would choose):
      - no run fails;
-     - no more runs are warned of than the rate allowed, mostly 2 %, gives in all but one of 10^5 tests;
-     - on the fixed data, the means of the runs differ by what their standard errors say: sum of z^2 below the
-       chi-square quantile of 1e-5, with z from the runs' own mcse and the mean over the runs; and their mean
-       is that of as many runs by NUTS: 5 standard errors.
-   Standard errors of 0.4 times their size, and means off by a tenth of the posterior's deviation, must be
+     - the number of runs with warnings is at most the binomial quantile 1 - 1e-5 at the rate allowed, mostly 2 %;
+     - on the fixed data, the means of the runs scatter as their standard errors say: the sum of z^2, with z from
+       each run's own mcse and the mean over the runs, is below the chi-square quantile 1 - 1e-5; and the mean over
+       the runs is within 5 standard errors of that of as many runs by NUTS.
+   Standard errors multiplied by 0.4, and means off by a tenth of the posterior's standard deviation, must be
    rejected. */
 #include "check.h"
 #include "../gpumc.h"
@@ -26,13 +26,13 @@ static struct rows { int n; double x[MOST_ROWS], y[MOST_ROWS], z[MOST_ROWS]; } r
 typedef struct users_model {
     gpumc_model model;
     void (*simulate)(gpumc_rng *rng);       /* fills rows */
-    double rate;                            /* of runs that are warned of */
-    const char *heavy;                      /* of infinite variance, which leaves a mean without an error */
+    double rate;                            /* of runs with warnings */
+    const char *heavy;                      /* of infinite variance: its mean has no standard error */
 } users_model;
 
 /* ---- the models ------------------------------------------------------------------------------------ */
 
-/* Poisson regression on ages of 20 to 80, not centred: a start of rates e^160. */
+/* Poisson regression on ages of 20 to 80, not centred: chains may start at rates of e^160. */
 static double ages(const double *x, double *g, void *data)
 {
     double lp = gpumc_normal_lpdf(x[0], 0, 10, &g[0], NULL, NULL)
@@ -232,7 +232,7 @@ static const gpumc_param crossed_params[] = {
     { .name = "person", .size = PERSONS, .scale = "tau", .scale_index = (const size_t[PERSONS]){ 0 } },
     { .name = "item", .size = ITEMS, .scale = "tau", .scale_index = ones } };
 
-/* Six groups of a few rows, x: a scale that data hardly tell from 0, and a noise. */
+/* Six groups, x, of a few rows: a population scale that the data hardly distinguish from 0, and a residual scale. */
 static double few(const double *x, double *g, void *data)
 {
     double lp = gpumc_normal_lpdf(x[0], 0, 5, &g[0], NULL, NULL) + gpumc_half_normal_lpdf(x[1], 5, &g[1], NULL)
@@ -292,8 +292,8 @@ static const gpumc_param mixture_params[] = {
     { .name = "mu", .kind = GPUMC_ORDERED, .size = 2 }, { .name = "sd", .kind = GPUMC_POSITIVE, .size = 2 },
     { .name = "w", .kind = GPUMC_UNIT } };
 
-/* A processing tree: hits y of x and false alarms z of x, by Phi of what subjects have; 1 - p loses its digits
-   far out, and with them the differences that check the gradient. */
+/* A processing tree: hits y of x and false alarms z of x, with probabilities that are Phi of the subjects' values. In
+   the tails 1 - p loses its digits, and with them the differences of the gradient check their accuracy. */
 enum { SUBJECTS = 20 };
 static double tree(const double *x, double *g, void *data)
 {
@@ -336,7 +336,7 @@ static const gpumc_param tree_params[] = {
     { .name = "G", .size = SUBJECTS, .location = "mu", .scale = "tau", .location_index = ones,
       .scale_index = ones } };
 
-/* Intercepts and slopes of few rows, x, of a group z: strongly correlated, which data hardly tell. */
+/* Intercepts and slopes by group z of few rows, x: strongly correlated, about which the data say little. */
 enum { LINES = 12, LINES_AT = 9 };          /* mu 2, tau 2, sigma, L 2 x 2, intercepts, slopes */
 static double lines(const double *x, double *g, void *data)
 {
@@ -398,7 +398,7 @@ static const users_model models[] = {
     USERS_MODEL(ages, ages, 2), USERS_MODEL(survival, survival, 2), USERS_MODEL(growth, growth, 2),
     USERS_MODEL(robust, robust, 2),
     { .model = { .name = "meta_two", .params = meta_two_params, .n_params = 3, .log_density = meta },
-      .simulate = meta_two_simulate, .rate = 0.02, .heavy = "tau" },         /* its density falls as tau^-3 */
+      .simulate = meta_two_simulate, .rate = 0.02, .heavy = "tau" },         /* density falls as tau^-3 */
     USERS_MODEL(meta_ten, meta, 2),
     USERS_MODEL(meta_thirty, meta, 2), USERS_MODEL(walk, walk, 2), USERS_MODEL(few, few, 2),
     USERS_MODEL(lines, lines, 2), USERS_MODEL(tree, tree, 2),
@@ -444,7 +444,7 @@ static void run(const users_model *m, gpumc_sampler sampler, uint64_t seed, tall
     gpumc_free(&fit);
 }
 
-/* Sum over the runs of (mean - mean over the runs)^2 / mcse^2 of a column; of a heavy one, of medians. */
+/* Sum over the runs of (mean - mean over the runs)^2 / mcse^2 of a column; medians for a heavy one. */
 static double scatter(const tally *t, size_t column, double of_mcse)
 {
     double centre = 0, sum = 0;
@@ -456,8 +456,8 @@ static double scatter(const tally *t, size_t column, double of_mcse)
     return sum;
 }
 
-/* How far the means over the runs of two samplers are apart, a's shifted by so many deviations of the
-   posterior; in standard errors, which are the larger of what the runs claim and what their scatter says. */
+/* The difference of the means over the runs of two samplers, a's shifted by `shift` posterior standard deviations, in
+   standard errors: the larger of those that the runs report and those from the scatter of the runs. */
 static double apart(const tally *a, const tally *b, size_t column, double shift)
 {
     const tally *both[] = { a, b };
@@ -499,7 +499,7 @@ static void check_model(const users_model *m)
     printf("%s: warned of %d, %d by NUTS, %d with new data, of %d\n", m->model.name, own.warned, nuts.warned,
            fresh.warned, N_SEEDS);
     for (size_t k = 0; k < own.n_columns; k++) {
-        if (own.sd[k] <= 0 && nuts.sd[k] <= 0) continue;                /* a part of a factor that is fixed */
+        if (own.sd[k] <= 0 && nuts.sd[k] <= 0) continue;                /* a constant element of a factor */
         const double z = apart(&own, &nuts, k, 0), sum = scatter(&own, k, 1);
         CHECK(sum < limit, "%s, column %d: sum of squares %.1f of %d runs, limit %.1f", m->model.name, (int)k,
               sum, N_SEEDS, limit);
