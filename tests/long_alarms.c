@@ -9,10 +9,10 @@
    A run has missed if it has no warning (notes do not count) and a mean differs from the known one by more than LIMIT
    of the run's own standard errors. The rates of misses and of warnings were measured over 1,000 other seeds, 4,000
    for decay. At these rates, the numbers of runs that miss or warn exceed their limits once in 10^6 tests. Where no
-   run warned, the rate is taken as 0.1 %; where none missed, as 0.01 %, that of normal errors of a few values, so
-   that 2 of 100 may miss: if the true rate were 0.3 %, which 1,000 seeds hardly exclude, the test would fail once in 280
-   times. Standard deviations are not judged: where tails are long, their standard errors are too small in runs that
-   saw little of the tails.
+   run warned, the rate is taken as 0.1 %; where none missed, as 0.01 %, that of normal errors of a few values,
+   so that 2 of 100 may miss: if the true rate were 0.3 %, which 1,000 seeds hardly exclude, the test would fail once
+   in 280 times. Standard deviations are not judged: where tails are long, their standard errors are too small in
+   runs that saw little of the tails.
 
    Must be rejected: HMC with short trajectories on decay, since more of its runs never see the tail, and these look
    best; errors, if its warnings are ignored; decay, if only the warnings of a straight line are allowed; a mean that

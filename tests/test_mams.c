@@ -381,8 +381,8 @@ static void reference_velocity(const reference *c, double *u)
     if (c->fault == FAULT_ONE_SIGN) u[0] = fabs(u[0]);
 }
 
-/* Moves q along the velocity or, on the spring, rotates x and u. The rotation conserves only the spring's total
-   energy, and H lacks the spring's potential: so the kinetic energy gained is returned. */
+/* Moves q along the velocity or, on the spring, rotates x and u. Returns the kinetic energy that the rotation gains:
+   H counts it beside -lp, the whole potential energy, of which that of the spring is a part. */
 static double reference_move(reference *c, double *u)
 {
     const size_t n = c->target->dim;
