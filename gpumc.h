@@ -22753,7 +22753,8 @@ static int gpumc__leads(gpumc__run *r, size_t restart, const gpumc__proofs *proo
         total = standstills > 1 ? total + level : level;
         highest = fmax(highest, level);
     }
-    *mass = is_empty ? -GPUMC_INF : standstills < GPUMC__STANDSTILLS ? GPUMC_INF : total * of_each / n_draws;
+    const int is_whole = standstills == GPUMC__STANDSTILLS && f->sampling_gradients < proofs->until;
+    *mass = is_empty ? -GPUMC_INF : is_whole ? total * of_each / n_draws : GPUMC_INF;
     for (size_t i = 0; i < n && gpumc__is_finite(*mass); i++) {
         sums[i] /= n_draws;
         sums[n + i] = fmax(1, sums[n + i] / n_draws - sums[i] * sums[i]);
