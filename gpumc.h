@@ -1922,8 +1922,8 @@ GPUMC_API void gpumc_multi_normal_cholesky_variance(const double *mu, const doub
                                                     double *variance);
 
 /* ---- multi_normal ------------------------------------------------------------ >>multi_normal
-   multi_normal_cholesky with the covariance S itself, which must be positive definite; if not, NaN.
-   work: n (n + 2) numbers, n n for a draw. variance as above.
+   multi_normal_cholesky with the covariance S itself, which must be positive definite; if not, NaN, though
+   mean and variance look at its diagonal alone. work: n (n + 2) numbers, n n for a draw. variance as above.
    dS is symmetric and counts every element once, G = (w w' - S^-1) / 2 with w = S^-1 (y - mu), so that
    d log p = sum_ij G_ij dS_ij; where S_ij and S_ji are one parameter, its derivative is G_ij + G_ji. */
 GPUMC_API double gpumc_multi_normal_lpdf(const double *y, const double *mu, const double *S, size_t n,
@@ -21811,9 +21811,10 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r, int finished)
 /* ---- where the density jumps ----------------------------------------------------------------------
    Where draws are doubted, segments between draws are bisected down to 2^-36, each time towards the half in
    which values and slopes agree least: a difference that remains is a jump, which no gradient shows. Beyond a
-   high step there are few draws, so segments run from the least value of a column to the greatest; if they
-   show nothing, they are continued by a quarter at either end, as there may be none at all. At an infinite
-   step draws diverge, and the warning of divergences covers it. */
+   high step there are few draws, so segments run from the least value of a column to the greatest. There may
+   even be none: if segments show nothing and trees are cut short (steps shrink where trajectories hit jumps),
+   they are continued by a quarter at either end. At an infinite step draws diverge, and the warning of
+   divergences covers it. */
 enum { GPUMC__SEGMENTS = 12, GPUMC__HALVINGS = 36, GPUMC__MOVED_ALONE = 256 };
 typedef struct gpumc__segment {
     gpumc__run *run;
@@ -21906,7 +21907,8 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
     double at;
     gpumc__post a, b;
     char where[100] = "somewhere between the draws", name[64];
-    for (size_t k = 0; k < 3 * n_ways && f->n_draws > 1 && jump == 0; k++)
+    const size_t n_parts = gpumc__has_warning(f, GPUMC_W_TREEDEPTH) ? 3 : 1;
+    for (size_t k = 0; k < n_parts * n_ways && f->n_draws > 1 && jump == 0; k++)
         if (gpumc__segment_along(&w, k % n_ways, n_ways))
             jump = gpumc__segment_jump(&w, ends[k / n_ways][0], ends[k / n_ways][1], &a, &b);
     if (jump == 0) return GPUMC_OK;
