@@ -5610,8 +5610,8 @@ static GPUMC_LOOP double gpumc__sum_log(const double *x, size_t n)
 }
 
 /* Normal scores: x = |s| y, y = E or for negative s E / sqrt(1 + E), where E = -log Phi(-v). If v is standard
-   normal, x is exponential by the first form, and by the second nearly what a bound leaves of a normal: a
-   half-normal if |s| is 1.6 to 1.8 means. h = dE / dv; log h is computed from E where nothing cancels. */
+   normal, x is exponential by the first form, and by the second nearly what a bound leaves of a normal, with
+   mean e (Gamma(3/2, 1) - Gamma(1/2, 1)) |s|. h = dE / dv; log h is computed from E where nothing cancels. */
 static GPUMC__NOINLINE double gpumc__score_E(double v) { return -gpumc_log_Phi(-v); }
 GPUMC__INLINE double gpumc__scored(double s, double E) { return s < 0 ? E / sqrt(1 + E) : E; }
 GPUMC__INLINE double gpumc__unscored(double s, double y)
