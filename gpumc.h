@@ -194,7 +194,8 @@
        RESTARTED    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
                     several modes this hides one: compare with keep_stuck_chains. A note if the place it left
                     has next to no mass or leads to the draws. Also: warm-up and draws were repeated, because
-                    the draws had begun where next to no mass is
+                    the draws had begun where next to no mass is, or a fresh start led to a mode with more
+                    than 99 % of it
        NOT_MIXED    the chains had not met when warm-up ended
        STUCK, ACCEPT, METRIC   steps are too long or too short, or of one length though scales vary
        CONSTANT, NOT_FINITE, FEW_CHAINS, FEW_DRAWS, CHECKPOINT   what diagnostics lack, or a file
@@ -20445,6 +20446,7 @@ typedef struct gpumc__run {
     int warmup, again;                       /* again: how often trees drew again, see gpumc__sample_again */
     int doubled;                             /* how often gpumc__sample_on has doubled the draws */
     double anew;                             /* 0, or the log share of mass that led to gpumc__sample_anew */
+    int moved;                               /* whether that led to another mode, see r->mode */
     gpumc__unseen unseen;                    /* mass that paths missed and trees should find */
     const gpumc_model *model;                /* what is above goes into checkpoints at once */
     gpumc_layout *layout;
@@ -20455,6 +20457,8 @@ typedef struct gpumc__run {
     gpumc_nuts **machines;
     size_t n_chains, chunk; /* chunk: draws a thread makes before it takes the chain furthest behind */
     int elsewhere;                           /* whether a separate mode is unseen: trees do not help */
+    double astray, *mode;                    /* log share of mass where the draws are, if a mode without any
+                                                has nearly all, else 0; for each chain a start there */
     volatile int stopped, overran, unstreamed;   /* overran: generate wrote past its outputs */
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
@@ -21286,6 +21290,7 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     double *q = gpumc__take_doubles(arena, dim);
     r->chains = (gpumc__chain *)gpumc__take(arena, chains, sizeof(gpumc__chain));
     r->machines = (gpumc_nuts **)gpumc__take(arena, chains, sizeof(gpumc_nuts *));
+    r->mode = GPUMC__TAKE_ROWS(double, chains, r->layout->n_natural);
     r->batch = GPUMC__TAKE_ROWS(double, r->model->log_density ? 0 : chains, 2 * r->layout->n_natural + 2);
     double *scratch = GPUMC__TAKE_ROWS(double, (size_t)r->n_crowd, r->layout->n_work);
     if (arena->base) {
@@ -22571,6 +22576,20 @@ static gpumc_status gpumc__warn_of_other_mode(const gpumc__fresh *s, double shar
                        gpumc__significant(s->climb.work[farthest], 3, at));
 }
 
+/* Notes starts for a run in that mode, if there is next to no mass but in it. */
+static void gpumc__fresh_note(gpumc__fresh *s)
+{
+    gpumc__climb *k = &s->climb;
+    const size_t n = k->layout->n_natural;
+    if (s->inside > 0 || !(s->mass > gpumc__log(99))) return;
+    s->run->astray = -gpumc_log1p_exp(s->mass);
+    for (size_t c = 0; c < s->run->n_chains; c++) {
+        if (!gpumc__climb_draw(k, gpumc__climb_least(k)))
+            gpumc_model_natural(k->layout, k->mean, k->work, k->work);
+        memcpy(s->run->mode + c * n, k->work, n * sizeof(double));
+    }
+}
+
 static void gpumc__fresh_go(size_t k, int member GPUMC__UNUSED, void *climbs)
 {
     gpumc__fresh *s = (gpumc__fresh *)climbs + k;
@@ -22602,6 +22621,7 @@ static gpumc_status gpumc__look_elsewhere(gpumc__run *r)
             spent += climbs[w].climb.gradients;
             if (found || !(share > 0.01 && climbs[w].inside < 0.2 * share)) continue;
             status = gpumc__warn_of_other_mode(&climbs[w], share);
+            gpumc__fresh_note(&climbs[w]);
             found = 1;
         }
     }
@@ -22631,6 +22651,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     size_t found = GPUMC__NONE, tail = GPUMC__NONE;
     char name[64], number[GPUMC__CELL];
     r->elsewhere = 0;
+    r->astray = 0;
     if (!r->again) r->unseen.share = 0;
     if (f->n_draws * f->n_chains < 400) return GPUMC_OK;
     gpumc__lines_begin(&all, r);
@@ -22887,6 +22908,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
     const size_t n = a->n_restarts < GPUMC__MAX_RESTARTS ? a->n_restarts : GPUMC__MAX_RESTARTS;
     gpumc__proofs proofs = { f->sampling_gradients + (finished ? f->warmup_gradients : 0), 0 };
     const gpumc__checkpoint *p = r->checkpoint;
+    char number[GPUMC__CELL];
     gpumc_status status = GPUMC_OK;
     if (p->read.status != GPUMC_OK)
         status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "resumed from the previous checkpoint: %.200s",
@@ -22894,10 +22916,14 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
     if (p->written.status != GPUMC_OK && status == GPUMC_OK)
         status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "the last checkpoint failed: %.200s",
                              p->written.text);
-    if (r->anew < 0 && status == GPUMC_OK)
+    if (r->anew < 0 && !r->moved && status == GPUMC_OK)
         status = gpumc__warn(f, GPUMC_W_RESTARTED, 1, r->anew, "warm-up had ended too early: the draws began "
                              "where only e^%.0f of the mass is; both were repeated from where these had got "
                              "to", r->anew);
+    if (r->anew < 0 && r->moved && status == GPUMC_OK)
+        status = gpumc__warn(f, GPUMC_W_RESTARTED, 1, r->anew, "all draws were in a mode with less than %s "
+                             "%% of the mass: fresh starts led to another, where warm-up and draws were "
+                             "repeated", gpumc__significant(100 * gpumc__exp(r->anew), 1, number));
     for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(r, i, &proofs);
     if (status == GPUMC_OK && f->draws) {
         status = gpumc__judge_draws(r);
@@ -22958,16 +22984,18 @@ static double gpumc__mass_from(gpumc__run *r, size_t chain, size_t first)
     return gpumc__adapt_mass(a, draws, n, a->levels[chain]);
 }
 
-/* Whether warm-up ended too early: next to none of the mass that the last draws have found is where the first
-   ones were made. Returns the log of its share, else 0; levels and masses are those of the last draws. */
+/* Whether warm-up ended too early, next to none of the mass that the last draws have found being where the
+   first ones were made, or in the wrong mode. Returns the log of the share of mass there, else 0; levels and
+   masses are those of the last draws. */
 static double gpumc__fell_short(gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;
     const gpumc_sample_options *o = r->options;
     double *masses = r->adapt->masses, least = GPUMC_INF, most = -GPUMC_INF, low = least, high = most;
     const int doubted = gpumc__has_warning(f, GPUMC_W_RHAT) || gpumc__has_warning(f, GPUMC_W_ESS);
-    if (!doubted || r->anew < 0 || f->n_draws < 100 || o->num_warmup < 1 || o->on_draw || o->initial_metric
+    if (r->anew < 0 || f->n_draws < 100 || o->num_warmup < 1 || o->on_draw || o->initial_metric
         || o->keep_stuck_chains) return 0;
+    if (r->astray < 0 || !doubted) return r->astray;
     for (size_t k = 0; k < 2 * r->n_chains; k++) {           /* stored log densities may spare gradients */
         double mean = 0;
         for (size_t i = 0; i < 20; i++)
@@ -22984,7 +23012,7 @@ static double gpumc__fell_short(gpumc__run *r)
 }
 
 /* Restarts chains from their last draws, and those that lag from late draws of the best chain. */
-static void gpumc__start_anew(gpumc__run *r)
+static void gpumc__start_later(gpumc__run *r)
 {
     gpumc_adapt *a = r->adapt;
     const gpumc_fit *f = r->fit;
@@ -23005,9 +23033,16 @@ static void gpumc__start_anew(gpumc__run *r)
         while (gpumc_model_unconstrain(r->layout, gpumc__draw_at(f, lags ? best : c, draw), a->moments,
                                        a->model_work, NULL) != GPUMC_OK && draw > 0)
             draw--;                                                  /* a value may have come to its bound */
-        gpumc_nuts_set_path(r->machines[c], GPUMC_SAMPLER_NUTS, 0, 0);
         gpumc__begin_at(r, c, a->moments);
     }
+}
+
+static void gpumc__start_in_mode(gpumc__run *r)
+{
+    gpumc_adapt *a = r->adapt;
+    for (size_t c = 0; c < r->n_chains; c++)
+        if (gpumc_model_unconstrain(r->layout, r->mode + c * r->layout->n_natural, a->moments, a->model_work,
+                                    NULL) == GPUMC_OK) gpumc__begin_at(r, c, a->moments);
 }
 
 /* Undoes gpumc__sample_on: draws that are made anew are as many as the options ask for. */
@@ -23024,7 +23059,10 @@ static int gpumc__sample_anew(gpumc__run *r, double share)
 {
     gpumc_fit *f = r->fit;
     gpumc_layout_init(r->model, r->layout, gpumc_layout_bytes(r->model, NULL), NULL);
-    gpumc__start_anew(r);
+    for (size_t c = 0; c < r->n_chains; c++) gpumc_nuts_set_path(r->machines[c], GPUMC_SAMPLER_NUTS, 0, 0);
+    r->moved = r->astray < 0;
+    if (r->moved) gpumc__start_in_mode(r);
+    else gpumc__start_later(r);
     const gpumc_adapt old = *r->adapt;
     gpumc__begin_adapt(r, r->adapt, old.model_work, NULL);
     r->adapt->n_restarts = old.n_restarts;
@@ -23223,10 +23261,10 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
     gpumc__place_fit(&kept, fit, layout);
     gpumc__place_run(&scratch, &run, fit, error);
-    fit->memory = gpumc__allocate(&fit->allocator, gpumc__size_add(kept.used, 64));
-    void *block = gpumc__allocate(&fit->allocator, gpumc__size_add(scratch.used, 64));
-    kept.base = (char *)gpumc__aligned(fit->memory);
-    scratch.base = (char *)gpumc__aligned(block);
+    fit->memory = gpumc__allocate(&fit->allocator, gpumc__room(kept.used));
+    void *block = gpumc__allocate(&fit->allocator, gpumc__room(scratch.used));
+    kept.base = gpumc__settle(fit->memory, kept.used);
+    scratch.base = gpumc__settle(block, scratch.used);
     if (kept.base && scratch.base) {
         kept.used = scratch.used = 0;
         gpumc__place_fit(&kept, fit, layout);
