@@ -22651,7 +22651,6 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     size_t found = GPUMC__NONE, tail = GPUMC__NONE;
     char name[64], number[GPUMC__CELL];
     r->elsewhere = 0;
-    r->astray = 0;
     if (!r->again) r->unseen.share = 0;
     if (f->n_draws * f->n_chains < 400) return GPUMC_OK;
     gpumc__lines_begin(&all, r);
