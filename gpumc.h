@@ -20764,7 +20764,7 @@ static gpumc__seal gpumc__seal_of(const gpumc_model *m)
 {
     const size_t alike[] = { GPUMC__CHECKPOINT_FORMAT, sizeof(void *), sizeof(gpumc_nuts),
                              sizeof(gpumc_adapt), sizeof(gpumc__chain), sizeof(gpumc_sample_options),
-                             sizeof(gpumc_draw_stats) };
+                             sizeof(gpumc_draw_stats), offsetof(gpumc__run, model) };
     gpumc__seal s;
     memset(&s, 0, sizeof s);
     memcpy(s.magic, GPUMC__MAGIC, sizeof s.magic);
