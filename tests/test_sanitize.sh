@@ -7,7 +7,7 @@
 CC=${CC:-cc}
 heavy='test_posteriordb test_sbc test_targets'
 slow='test_centring test_glm test_hier test_hot test_mams test_posteriors test_report'
-slow="$slow test_nuts test_stop_data test_stop_signal test_team test_users test_zarr"
+slow="$slow test_nuts test_rng test_stop_data test_stop_signal test_team test_users test_zarr"
 computing='test_centring test_mams test_nuts'
 [ "${LONG:-}" ] || heavy="$heavy $slow"
 export QUICK=1 UBSAN_OPTIONS=print_stacktrace=1
