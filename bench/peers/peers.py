@@ -3,7 +3,7 @@
 
     python3 -m venv v && v/bin/pip install -r requirements.txt
     v/bin/python peers.py table MODEL [key=value ...]     every engine that has MODEL, one row each, and the ratio
-    v/bin/python peers.py anchors                         the tables that the README quotes (40 minutes)
+    v/bin/python peers.py anchors                         the tables that the README quotes (50 minutes)
     v/bin/python peers.py run MODEL ENGINE [key=value ...]  one run, one JSON object on the last line
     v/bin/python peers.py data MODEL FILE.json [key=value ...]  the data of MODEL as Stan JSON, for other programs
     v/bin/python peers.py list                            models, engines and their options
