@@ -23036,6 +23036,7 @@ static void gpumc__start_later(gpumc__run *r)
     }
 }
 
+/* Restarts chains in the mode that fresh starts found; one that no coordinates lead to stays where it is. */
 static void gpumc__start_in_mode(gpumc__run *r)
 {
     gpumc_adapt *a = r->adapt;
