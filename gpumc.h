@@ -22835,34 +22835,33 @@ static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, gpumc_
 }
 
 /* ---- the warnings of a run ------------------------------------------------------------------------ */
-/* Whether a draw is in a tail: along the coordinate whose gradient is farthest from the fitted normal's, each
-   step to the centre raises the log density by less. Over a shoulder or out of another mode it does not. */
+/* Whether a draw is in a tail: the log density rises on the way to the centre of the coordinates whose gradients
+   are off the fitted normal's, and hardly anywhere faster than before. Over a shoulder, or out of another mode,
+   it first rises little or falls, and then more. */
 static int gpumc__in_tail(gpumc__run *r, const double *draw)
 {
     const int n_steps = 16;
     const gpumc_layout *l = r->layout;
     const gpumc_metric *m = &r->adapt->shared;
     double *q = r->chains[0].nuts->scratch, *grad = r->chains[0].nuts->x, *work = r->chains[0].work;
-    double *pull = r->adapt->moments, most_off = 0, rise = GPUMC_INF;
-    size_t i = 0;
+    double *step = r->adapt->moments, rise = GPUMC_INF, regained = 0;
     if (gpumc_model_unconstrain(l, draw, q, work, NULL) != GPUMC_OK) return 0;
     const double lp = gpumc_model_eval(l, q, grad, work);
-    gpumc__metric_velocity(m, grad, pull);
-    for (size_t k = 0; k < m->dim; k++) {
-        const double off = fabs(q[k] - m->mean[k] + pull[k]) / sqrt(gpumc__metric_variance(m, k));
-        if (off > most_off) { most_off = off; i = k; }
+    gpumc__metric_velocity(m, grad, step);
+    for (size_t i = 0; i < m->dim; i++) {
+        const double way = q[i] - m->mean[i], off = way + step[i];
+        step[i] = off * off < gpumc__metric_variance(m, i) ? 0 : way / n_steps;
     }
-    const double from = q[i], way = from - m->mean[i];
     double at = lp;
     r->fit->sampling_gradients += 1 + (uint64_t)n_steps;
-    for (int k = 1; k <= n_steps; k++) {
-        q[i] = from - way * k / n_steps;
+    for (int k = 0; k < n_steps; k++) {
         const double before = at;
+        for (size_t i = 0; i < m->dim; i++) q[i] -= step[i];
         at = gpumc_model_eval(l, q, grad, work);
-        if (!(at - before < rise + 0.05)) return 0;
         rise = fmin(rise, at - before);
+        regained += at - before - rise;
     }
-    return at > lp + 2;
+    return at > lp + 2 && 3 * regained < at - lp;
 }
 
 /* The warnings of the draws. HMC on the spring strays into separate modes, and for short stays into tails: no
