@@ -22861,7 +22861,7 @@ static int gpumc__in_tail(gpumc__run *r, const double *draw)
         rise = fmin(rise, at - before);
         regained += at - before - rise;
     }
-    return at > lp + 2 && 3 * regained < at - lp;
+    return 3 * regained < at - lp;
 }
 
 /* The warnings of the draws. HMC on the spring strays into separate modes, and for short stays into tails: no
