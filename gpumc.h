@@ -299,7 +299,7 @@
 #define GPUMC_FN static inline __attribute__((__always_inline__, __unused__, optimize("no-fast-math")))
 #define GPUMC__LOOP_OPTIONS "no-fast-math", "O2", "tree-vectorize", "vect-cost-model=dynamic", \
     "no-trapping-math", "fp-contract=fast", "no-thread-jumps", "no-tree-loop-distribute-patterns", \
-    "tree-loop-optimize", "tree-ch", "tree-pta"          /* which GPUMC__SELDOM turns off */
+    "tree-loop-optimize", "tree-ch", "tree-pta"          /* which GPUMC__COLD turns off */
 #define GPUMC_LOOP __attribute__((optimize(GPUMC__LOOP_OPTIONS)))
 #define GPUMC_TEAM
 #else
@@ -3176,29 +3176,29 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 #define GPUMC__WIDEST(name, arguments) name arguments
 #endif
 
-/* GPUMC__SELDOM or GPUMC__ONCE opens, GPUMC__OFTEN closes, code that runs seldom, or once a run: there gcc
+/* GPUMC__COLD or GPUMC__COLDEST opens, GPUMC__HOT closes, code that runs seldom, or once a run: there gcc
    uses fewer optimiser passes and clang optimises for size and inlines less, to save the user compile time
    (bench/compile.sh). In gcc loops marked GPUMC_LOOP keep their attributes, hence their speed; for clang the
    loops that matter stand outside. At O0 gcc drops unused functions only if they are declared inline. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
-#define GPUMC__SELDOM _Pragma("GCC push_options") \
+#define GPUMC__COLD _Pragma("GCC push_options") \
     _Pragma("GCC optimize(\"O1\", \"no-tree-bit-ccp\", \"no-tree-ch\", \"no-tree-copy-prop\")") \
     _Pragma("GCC optimize(\"no-tree-dominator-opts\", \"no-tree-loop-optimize\", \"no-tree-pta\")") \
     _Pragma("GCC optimize(\"no-tree-dse\", \"no-tree-sink\", \"no-compare-elim\", \"no-cprop-registers\")") \
     _Pragma("GCC optimize(\"no-dse\", \"no-forward-propagate\", \"no-if-conversion\")") \
     _Pragma("GCC optimize(\"no-guess-branch-probability\", \"no-move-loop-invariants\")") \
     _Pragma("GCC optimize(\"no-reorder-blocks\")")
-#define GPUMC__ONCE _Pragma("GCC push_options") _Pragma("GCC optimize(\"O0\")")
-#define GPUMC__OFTEN _Pragma("GCC pop_options")
+#define GPUMC__COLDEST _Pragma("GCC push_options") _Pragma("GCC optimize(\"O0\")")
+#define GPUMC__HOT _Pragma("GCC pop_options")
 #elif defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
-#define GPUMC__SELDOM _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)") \
+#define GPUMC__COLD _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)") \
     _Pragma("clang attribute push(__attribute__((__noinline__)), apply_to = function)")
-#define GPUMC__ONCE GPUMC__SELDOM
-#define GPUMC__OFTEN _Pragma("clang attribute pop") _Pragma("clang attribute pop")
+#define GPUMC__COLDEST GPUMC__COLD
+#define GPUMC__HOT _Pragma("clang attribute pop") _Pragma("clang attribute pop")
 #else
-#define GPUMC__SELDOM
-#define GPUMC__ONCE
-#define GPUMC__OFTEN
+#define GPUMC__COLD
+#define GPUMC__COLDEST
+#define GPUMC__HOT
 #endif
 
 /* ---- instruction sets -------------------------------------------------------------------------- */
@@ -3585,17 +3585,18 @@ static GPUMC__UNUSED void *gpumc__aligned(void *p)
 { return p ? (char *)p + (64 - (uintptr_t)p % 64) % 64 : NULL; }
 
 /* How much to allocate so that bytes can start at a cache line or, where they are many, at a large page. */
-static GPUMC__UNUSED size_t gpumc__room(size_t bytes)
+static GPUMC__UNUSED size_t gpumc__paged_size(size_t bytes)
 {
     const size_t page = GPUMC__LARGE_PAGE;
     if (bytes < page / 2) return gpumc__size_add(bytes, 64);
     return gpumc__size_add(gpumc__round_up(bytes, page), page);
 }
 
-/* Where in memory of gpumc__room(bytes) they start; asks for large pages there if it holds whole ones. */
-static GPUMC__UNUSED char *gpumc__settle(void *room, size_t bytes)
+/* Where in memory of gpumc__paged_size(bytes) they start; large pages are asked for there if it holds whole
+   ones. */
+static GPUMC__UNUSED char *gpumc__paged_start(void *room, size_t bytes)
 {
-    const size_t page = GPUMC__LARGE_PAGE, all = gpumc__room(bytes);
+    const size_t page = GPUMC__LARGE_PAGE, all = gpumc__paged_size(bytes);
     if (!room || all < 2 * page) return (char *)gpumc__aligned(room);
     char *at = (char *)room + (page - (uintptr_t)room % page) % page;
     gpumc__want_large_pages(at, all - page);
@@ -4020,7 +4021,8 @@ static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, double side
 }
 
 /* ---- what the user calls --------------------------------------------------------------------- */
-static double gpumc__share(gpumc__tail tail, int is_log, double width, double *da, double *db, double *dx)
+static double gpumc__tail_result(gpumc__tail tail, int is_log, double width, double *da, double *db,
+                                 double *dx)
 {
     const double share = gpumc__exp(tail.value), factor = is_log ? 1 : share;
     gpumc__add_3(da, factor * tail.by_a, db, factor * tail.by_b, dx,
@@ -4029,10 +4031,10 @@ static double gpumc__share(gpumc__tail tail, int is_log, double width, double *d
 }
 #define GPUMC__GAMMA_SHARE(name, side, is_log) \
     GPUMC_API double gpumc_##name(double a, double x, double *da, double *dx) \
-    { return gpumc__share(gpumc__gamma_tail_of(a, x, side), is_log, x, da, NULL, dx); }
+    { return gpumc__tail_result(gpumc__gamma_tail_of(a, x, side), is_log, x, da, NULL, dx); }
 #define GPUMC__BETA_SHARE(name, side, is_log) \
     GPUMC_API double gpumc_##name(double a, double b, double x, double *da, double *db, double *dx) \
-    { return gpumc__share(gpumc__beta_tail_of(a, b, x, side), is_log, x * (1 - x), da, db, dx); }
+    { return gpumc__tail_result(gpumc__beta_tail_of(a, b, x, side), is_log, x * (1 - x), da, db, dx); }
 GPUMC__GAMMA_SHARE(gamma_p, GPUMC__LOWER, 0) GPUMC__GAMMA_SHARE(log_gamma_p, GPUMC__LOWER, 1)
 GPUMC__GAMMA_SHARE(gamma_q, GPUMC__UPPER, 0) GPUMC__GAMMA_SHARE(log_gamma_q, GPUMC__UPPER, 1)
 GPUMC__BETA_SHARE(beta_p, GPUMC__LOWER, 0) GPUMC__BETA_SHARE(log_beta_p, GPUMC__LOWER, 1)
@@ -4924,7 +4926,7 @@ GPUMC__MEMBERS(chi_square, 1, (nu), nu > 0, gpumc_gamma_quantile(u, 0.5 * nu, 0.
                gpumc_gamma_rng(rng, 0.5 * nu, 0.5), nu, 2 * nu)
 
 GPUMC__CDF_CALL(REAL_2, beta, y, a, b)
-{ return gpumc__share(gpumc__beta_tail_of(a, b, y, side), 1, y * (1 - y), da, db, dy); }
+{ return gpumc__tail_result(gpumc__beta_tail_of(a, b, y, side), 1, y * (1 - y), da, db, dy); }
 GPUMC__MEMBERS(beta, 2, (a, b), gpumc__are_positive(a, b), gpumc_beta_p_inverse(a, b, u),
                gpumc_rng_beta(rng, a, b), a / (a + b), a / (a + b) * (b / (a + b)) / (a + b + 1))
 
@@ -7518,7 +7520,7 @@ struct gpumc_layout {
     double *anchors;                 /* of every free coordinate of a link */
     gpumc__shape *shapes;            /* of every free coordinate, typical 0 where its map is not scored */
 };
-GPUMC__SELDOM
+GPUMC__COLD
 
 /* ---- validation -------------------------------------------------------------------------------- */
 static int gpumc__is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -8136,7 +8138,7 @@ GPUMC_API size_t gpumc_model_n_outputs(const gpumc_model *model)
 GPUMC_API size_t gpumc_layout_dim(const gpumc_layout *layout) { return layout->n_free; }
 GPUMC_API size_t gpumc_layout_natural(const gpumc_layout *layout) { return layout->n_natural; }
 GPUMC_API size_t gpumc_layout_work(const gpumc_layout *layout) { return layout->n_work; }
-GPUMC__OFTEN
+GPUMC__HOT
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
 /* Parts are visited in an order in which all scales are known before the first link is mapped. All messages
@@ -8391,7 +8393,7 @@ static double gpumc__from_centred(const gpumc_layout *l, double *q, double *g, d
     }
     return change;
 }
-GPUMC__SELDOM
+GPUMC__COLD
 
 /* ======================================================================================== >>check
    Checks of a density before it is sampled: whether its gradient is right and what it depends on; then start
@@ -9001,7 +9003,7 @@ static double gpumc__climb_eval(gpumc__climb *c, const double *q, double *g)
     return gpumc__eval(c->layout, c->guided, q, g, c->work);
 }
 
-GPUMC__OFTEN
+GPUMC__HOT
 /* The next steps: log_sd to what the curvature says, at most 2.3; the mean by Newton's, at most `most`. */
 GPUMC__COPIES(, void, gpumc__climb_steps,
               (const double *GPUMC__RESTRICT slope, const double *GPUMC__RESTRICT bend,
@@ -9018,7 +9020,7 @@ GPUMC__COPIES(, void, gpumc__climb_steps,
         step[i] = move < most ? move : most;
     }
 }
-GPUMC__SELDOM
+GPUMC__COLD
 
 /* Multiplies the steps by part. Where steps of correlated coordinates are far too long, the noise scale has
    to grow first: if the model has one positive value only, its steps, at most 1, are cut by less. */
@@ -9470,7 +9472,7 @@ static void gpumc__rows_take(gpumc_rows *r, const size_t *const *index, uint32_t
         r->taken[k] = taken;
     }
 }
-GPUMC__OFTEN
+GPUMC__HOT
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
 /* Where parts of work end: sums of chunks, of segments, of lanes that take elements. Then follows scratch. */
@@ -10138,7 +10140,7 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at
                 : family == GPUMC_GLM_POISSON_LOG ? -gpumc__lgamma(y[i] + 1) : same;
     }
 }
-GPUMC__SELDOM
+GPUMC__COLD
 
 /* ---- from data to tiles ---------------------------------------------------------------------------- */
 static gpumc_status gpumc__glm_check_shape(const gpumc_glm_data *d, gpumc_error *error)
@@ -10580,7 +10582,7 @@ static double gpumc__prior_quantile(const gpumc__prior *p, const gpumc__range *r
     const double at = gpumc__exp(p->f(GPUMC__LOWER, r->lower, p->a, NULL)) + u * gpumc__exp(p->log_mass);
     return gpumc__within(p->f(GPUMC__QUANTILE, fmin(at, 1), p->a, NULL), r->least, r->greatest);
 }
-GPUMC__OFTEN
+GPUMC__HOT
 
 /* ---- populations --------------------------------------------------------------------------------- */
 GPUMC_ROW(gpumc__normal_population, 3, 0, 2)
@@ -11357,18 +11359,18 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
     gpumc__give_flag(&e.slot->taken);
     return status;
 }
-GPUMC__SELDOM
+GPUMC__COLD
 
 /* ====================================================================================== >>resolve
    From a description to the object of >>hier: names become indices, sets row objects; start values. */
 static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
 {
-    const size_t bytes = gpumc__size_mul(count, each), room = gpumc__room(bytes);
+    const size_t bytes = gpumc__size_mul(count, each), room = gpumc__paged_size(bytes);
     void **block = (void **)gpumc__allocate(&h->data->allocator, gpumc__size_add(room, 64));
     if (!block) { h->out_of_memory = 1; return NULL; }
     *block = h->memory;
     h->memory = block;
-    return memset(gpumc__settle((char *)block + 64, bytes), 0, bytes);
+    return memset(gpumc__paged_start((char *)block + 64, bytes), 0, bytes);
 }
 
 static const char *gpumc__hier_prefixed(gpumc_hier *h, const char *prefix, const char *name)
@@ -12222,7 +12224,7 @@ GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
 
 GPUMC_API const gpumc_model *gpumc_hier_model(const gpumc_hier *hier) { return hier ? &hier->model : NULL; }
 GPUMC_API const char *gpumc_hier_where(const gpumc_hier *hier) { return hier ? hier->where->text : ""; }
-GPUMC__OFTEN
+GPUMC__HOT
 
 /* ========================================================================================= >>nuts
    The no-U-turn sampler as a state machine: it asks for a gradient, is told one, and advances by one leapfrog
@@ -12990,7 +12992,8 @@ static GPUMC_TEAM double gpumc__mams_kick(double cosine, double zeta, double *al
 
 /* Prepares kicks at a point whose gradient is known: whitened gradient (scratch), its length (slope), the
    cosine of its angle with the velocity, and tau, the kick time of a whole step, 0 without a slope. */
-GPUMC__COPIES(, void, gpumc__mams_meet, (gpumc_nuts *s, const gpumc__state *at), (s, at), gpumc__is_long(s))
+GPUMC__COPIES(, void, gpumc__mams_prepare_kicks, (gpumc_nuts *s, const gpumc__state *at), (s, at),
+              gpumc__is_long(s))
 {
     const double *GPUMC__RESTRICT g = at->g, *GPUMC__RESTRICT u = at->p, d = (double)s->dim;
     double *GPUMC__RESTRICT r = s->scratch, square, dot, cosine;
@@ -13011,7 +13014,7 @@ static GPUMC_TEAM double gpumc__mams_refresh(gpumc_nuts *s)
     gpumc__nuts_normals(s, GPUMC__STREAM_MOMENTUM);
     norm = 1 / sqrt(gpumc__dot(u, u, s->dim));
     GPUMC_EACH(i, s->dim) u[i] *= norm;
-    gpumc__mams_meet(s, s->current);
+    gpumc__mams_prepare_kicks(s, s->current);
     s->kinetic = 0;
     s->norms = 1;
     return -s->current->lp;
@@ -13057,7 +13060,7 @@ static GPUMC_TEAM void gpumc__mams_begin(gpumc_nuts *s)
 /* Energy at the end of a step, last half kick included; +infinity if not finite. Sets zeta for the next. */
 static GPUMC_TEAM double gpumc__mams_end(gpumc_nuts *s, const gpumc__state *at)
 {
-    gpumc__mams_meet(s, at);
+    gpumc__mams_prepare_kicks(s, at);
     const double zeta = gpumc_exp(-s->tau), norm = 1 + s->cosine + (1 - s->cosine) * zeta;
     const double gained = 0.5 * s->tau - GPUMC_LOG_2;
     const double H = ((double)s->dim - 1) * (s->kinetic + gained + gpumc_log(s->norms * norm)) - at->lp;
@@ -13234,7 +13237,7 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
    fewer than four chains. Anchors of hierarchies are learned after early_end: before, they would be those of
    the way to the bulk. Draws are kept in the sampler's coordinates, and converted when centring changes.
    Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update below. */
-GPUMC__SELDOM
+GPUMC__COLD
 /* ---- dual averaging (Hoffman & Gelman 2014, section 3.2) --------------------------------------- */
 typedef struct gpumc__dual { double mu, x, x_mean, h, limit; int t; } gpumc__dual; /* x is at most limit */
 
@@ -13633,7 +13636,7 @@ static double gpumc__median_of(double *x, size_t n)
     return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
 }
 
-GPUMC__OFTEN
+GPUMC__HOT
 GPUMC__COPIES(, void, gpumc__welford,
               (double *GPUMC__RESTRICT mean, double *GPUMC__RESTRICT squares, const double *GPUMC__RESTRICT x,
                size_t n, double weight), (mean, squares, x, n, weight), n > 64)
@@ -13644,7 +13647,7 @@ GPUMC__COPIES(, void, gpumc__welford,
         squares[i] += d * (x[i] - mean[i]);
     }
 }
-GPUMC__SELDOM
+GPUMC__COLD
 
 typedef struct gpumc__listed { const gpumc_adapt *adapt; const size_t *draws; size_t n_draws; } gpumc__listed;
 static void gpumc__moments_strip(size_t part, int member GPUMC__UNUSED, void *listed)
@@ -14317,7 +14320,7 @@ static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed 
     return pulls;
 }
 
-GPUMC__OFTEN
+GPUMC__HOT
 /* Weighted means and squares of theta and pull, and their products: rows of m, see gpumc__join_moments. */
 static GPUMC_LOOP void gpumc__add_weighted(size_t n, size_t dim, const double *GPUMC__RESTRICT square,
                                            const double *GPUMC__RESTRICT weight,
@@ -14333,7 +14336,7 @@ static GPUMC_LOOP void gpumc__add_weighted(size_t n, size_t dim, const double *G
         m[4 * dim + i] += square[i] * pull_off * (pull[i] - m[2 * dim + i]);
     }
 }
-GPUMC__SELDOM
+GPUMC__COLD
 
 /* Adds a draw in the bulk, with weight tau^2: the wider its population, the more data tell of an element. */
 static void gpumc__centring_add_late(const gpumc__centring_sums *s, const gpumc__placed *p, const double *g)
@@ -15782,7 +15785,7 @@ typedef struct gpumc__sheet {
     const gpumc_allocator *allocator;
 } gpumc__sheet;
 
-GPUMC__OFTEN
+GPUMC__HOT
 GPUMC__COPIES(, void, gpumc__exp_shifted,
               (const double *GPUMC__RESTRICT x, size_t n, double by, double *GPUMC__RESTRICT y),
               (x, n, by, y), n > 64)
@@ -15820,7 +15823,7 @@ GPUMC__COPIES(return, double, gpumc__mean_log1p,
     for (size_t i = 0; i < n; i++) work[i] = gpumc_log1p(-theta * y[i]);
     return gpumc__sum(work, n) / (double)n;
 }
-GPUMC__SELDOM
+GPUMC__COLD
 
 /* ---- the sheet ----------------------------------------------------------------------------------- */
 static int gpumc__flags_of_value(double x)
@@ -15908,7 +15911,7 @@ static int gpumc__take_moments(gpumc__sheet *s)
 /* ---- sorting ------------------------------------------------------------------------------------
    What is sorted are 64-bit words: leading bits that tell nearly all values apart, then the index. */
 
-GPUMC__OFTEN
+GPUMC__HOT
 /* Minimum and maximum of n numbers, by four chains of comparisons that do not depend on each other. */
 static void gpumc__ends(const double *x, size_t n, double *least, double *most)
 {
@@ -16022,7 +16025,7 @@ static void gpumc__sort(gpumc__sheet *s, const double *x)
     if (gpumc__sort_words(s, x, index_bits, bits, 3)) return;
     qsort(s->sorted, n, sizeof *s->sorted, gpumc__compare_ranked);
 }
-GPUMC__SELDOM
+GPUMC__COLD
 
 /* Quantile p of all draws, type 7 of Hyndman & Fan (1996). */
 static double gpumc__quantile(gpumc__sheet *s, double p)
@@ -16163,7 +16166,7 @@ static double gpumc__ess(gpumc__sheet *s)
 static int gpumc__is_kept(const gpumc__sheet *s, size_t index)
 { return s->n_draws % 2 == 0 || index % s->n_draws != s->half; }
 
-GPUMC__OFTEN
+GPUMC__HOT
 /* x, twice the ranks (from 0) of n values, become their normal scores. */
 GPUMC__COPIES(, void, gpumc__to_scores, (double *x, size_t n), (x, n), n > 64)
 {
@@ -16232,7 +16235,7 @@ GPUMC__COPIES(, void, gpumc__mark_below,
               (const double *GPUMC__RESTRICT x, size_t n, double limit, double *GPUMC__RESTRICT y),
               (x, n, limit, y), n > 64)
 { for (size_t i = 0; i < n; i++) y[i] = x[i] <= limit ? 1 : 0; }
-GPUMC__SELDOM
+GPUMC__COLD
 
 typedef enum gpumc__view {
     GPUMC__VALUES,
@@ -16575,7 +16578,7 @@ static size_t gpumc__group_size(const gpumc_fit *f, gpumc_group group)
     return n;
 }
 
-GPUMC__OFTEN
+GPUMC__HOT
 /* Copies n columns from this one on, one behind the other. Rows may lie pages apart, where no processor
    prefetches by itself: cache lines are fetched sixteen rows before they are read. */
 static void gpumc__transpose(const gpumc_fit *f, size_t column, size_t n, double *to)
@@ -16591,7 +16594,7 @@ static void gpumc__transpose(const gpumc_fit *f, size_t column, size_t n, double
         }
     }
 }
-GPUMC__SELDOM
+GPUMC__COLD
 
 static void gpumc__columns_part(size_t part, int member GPUMC__UNUSED, void *user)
 {
@@ -19310,7 +19313,7 @@ GPUMC_API gpumc_status gpumc_merge(const char *const *paths, size_t n_paths, con
    depends on the locale or can be NaN. Plots after Gabry et al. (2019), ranks after Saeilynoja, Buerkner &
    Vehtari (2022). Read first: gpumc__report_contents, the page from top to bottom; gpumc__open_panel and
    gpumc__put_path, which draw nearly everything. */
-GPUMC__ONCE
+GPUMC__COLDEST
 
 enum {
     GPUMC__LOOKED_AT = 5, GPUMC__PAIRED = 4,   /* quantities: with five panels each; with six for all pairs */
@@ -20380,7 +20383,7 @@ static inline gpumc_status gpumc__prepare_page(gpumc__page *p, void **block, gpu
     return gpumc__choose_focus(p, error);
 }
 
-GPUMC__OFTEN
+GPUMC__HOT
 /* A fit without draws is refused by gpumc__write_files. */
 GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_report_options *options,
                                           const char *path, gpumc_error *error)
@@ -22835,9 +22838,9 @@ static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, gpumc_
 }
 
 /* ---- the warnings of a run ------------------------------------------------------------------------ */
-/* Whether a draw is in a tail: the log density rises on the way to the centre of the coordinates whose gradients
-   are off the fitted normal's, and hardly anywhere faster than before. Over a shoulder, or out of another mode,
-   it first rises little or falls, and then more. */
+/* Whether a draw is in a tail: the log density rises on the way to the centre of the coordinates whose
+   gradients are off the fitted normal's, and hardly anywhere faster than before. Over a shoulder, or out of
+   another mode, it first rises little or falls, and then more. */
 static int gpumc__in_tail(gpumc__run *r, const double *draw)
 {
     const int n_steps = 16;
@@ -23260,10 +23263,10 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
     gpumc__place_fit(&kept, fit, layout);
     gpumc__place_run(&scratch, &run, fit, error);
-    fit->memory = gpumc__allocate(&fit->allocator, gpumc__room(kept.used));
-    void *block = gpumc__allocate(&fit->allocator, gpumc__room(scratch.used));
-    kept.base = gpumc__settle(fit->memory, kept.used);
-    scratch.base = gpumc__settle(block, scratch.used);
+    fit->memory = gpumc__allocate(&fit->allocator, gpumc__paged_size(kept.used));
+    void *block = gpumc__allocate(&fit->allocator, gpumc__paged_size(scratch.used));
+    kept.base = gpumc__paged_start(fit->memory, kept.used);
+    scratch.base = gpumc__paged_start(block, scratch.used);
     if (kept.base && scratch.base) {
         kept.used = scratch.used = 0;
         gpumc__place_fit(&kept, fit, layout);
@@ -23332,7 +23335,7 @@ GPUMC_API void gpumc_free(gpumc_fit *fit)
     gpumc__release(&fit->allocator, fit->memory);
     memset(fit, 0, sizeof *fit);
 }
-GPUMC__OFTEN
+GPUMC__HOT
 
 #ifdef __cplusplus
 }

@@ -124,7 +124,7 @@ static double flow(const target *t, const state *from, int n, state *to, int bro
     H = -at->lp;
     s->kinetic = 0;
     s->norms = 1;
-    gpumc__mams_meet(s, at);
+    gpumc__mams_prepare_kicks(s, at);
     for (int i = 0; i < n; i++) {
         s->from = at;
         s->next = gpumc__state_new(s);

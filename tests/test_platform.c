@@ -37,8 +37,8 @@ static void check_room(void)
     const size_t sizes[] = { 0, 1, 64, page / 2 - 1, page / 2, page - 1, page, page + 1, 3 * page };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t off = 0; off <= 64; off += 16) {
-            const size_t n = sizes[i], room = gpumc__room(n), line = n < page / 2 ? 64 : GPUMC__LARGE_PAGE;
-            char *block = (char *)malloc(room + off), *at = block ? gpumc__settle(block + off, n) : NULL;
+            const size_t n = sizes[i], room = gpumc__paged_size(n), line = n < page / 2 ? 64 : GPUMC__LARGE_PAGE;
+            char *block = (char *)malloc(room + off), *at = block ? gpumc__paged_start(block + off, n) : NULL;
             CHECK(at && at >= block + off && n <= room - (size_t)(at - block - (ptrdiff_t)off), "%zu", n);
             CHECK((uintptr_t)at % (GPUMC__LARGE_PAGE == SIZE_MAX ? 64 : line) == 0, "%zu: %p", n, (void *)at);
             if (at) memset(at, 1, n);
@@ -46,8 +46,8 @@ static void check_room(void)
         }
     CHECK(gpumc__round_up(SIZE_MAX, 64) == SIZE_MAX && gpumc__round_up(SIZE_MAX - 64, 64) == SIZE_MAX - 63,
           "rounding up what overflowed");
-    CHECK(gpumc__room(SIZE_MAX) == SIZE_MAX && gpumc__room(SIZE_MAX - 65) >= SIZE_MAX - 1
-              && gpumc__room(SIZE_MAX / 2) >= SIZE_MAX / 2 && !gpumc__settle(NULL, page), "no room");
+    CHECK(gpumc__paged_size(SIZE_MAX) == SIZE_MAX && gpumc__paged_size(SIZE_MAX - 65) >= SIZE_MAX - 1
+              && gpumc__paged_size(SIZE_MAX / 2) >= SIZE_MAX / 2 && !gpumc__paged_start(NULL, page), "no room");
 }
 
 /* The environment names the set that AUTO stands for, or none that there is; it does not change one that is asked
