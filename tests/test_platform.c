@@ -1,5 +1,5 @@
 /* Processors that a process may use: what its container grants, and that who leaves one keeps the right to it. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 #define GPUMC_IMPLEMENTATION
 #include "check.h"
 #include "../gpumc.h"
@@ -50,6 +50,53 @@ static void check_room(void)
               && gpumc__paged_size(SIZE_MAX / 2) >= SIZE_MAX / 2 && !gpumc__paged_start(NULL, page), "no room");
 }
 
+#if defined(__linux__)
+#include <sys/mman.h>
+/* Whether large pages have been asked for at p: the mapping that holds it has the flag hg. */
+static int has_large_pages(const void *p)
+{
+    char line[512];
+    int is_there = 0, has = 0;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    while (maps && fgets(line, sizeof line, maps)) {
+        unsigned long long from, to;
+        if (sscanf(line, "%llx-%llx ", &from, &to) == 2) is_there = from <= (uintptr_t)p && (uintptr_t)p < to;
+        else if (is_there && strncmp(line, "VmFlags:", 8) == 0) has = strstr(line, " hg") != NULL;
+    }
+    if (maps) fclose(maps);
+    return has;
+}
+
+static double normal_density(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    (void)data;
+    for (int i = 0; i < 200; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+    return lp;
+}
+
+/* Large pages hold the draws of a long run and not those of a short one; where the system tells of such pages. */
+static void check_large_pages(void)
+{
+    static const gpumc_param x = { .name = "x", .size = 200 };
+    const gpumc_model m = { .params = &x, .n_params = 1, .log_density = normal_density };
+    const size_t page = (size_t)1 << 21;
+    void *own = NULL;
+    const int told = posix_memalign(&own, page, page) == 0 && madvise(own, page, 14) == 0 && has_large_pages(own);
+    if (!told) printf("skipped: this system does not tell of large pages\n");
+    for (int is_long = 0; told && is_long < 2; is_long++) {
+        const gpumc_sample_options o = { .num_chains = 1, .num_warmup = 50, .num_samples = is_long ? 4000 : 100 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK(has_large_pages(fit.draws) == is_long, "%d draws", fit.options.num_samples);
+        gpumc_free(&fit);
+    }
+    free(own);
+}
+#else
+static void check_large_pages(void) { printf("skipped: large pages are asked for on Linux alone\n"); }
+#endif
+
 /* The environment names the set that AUTO stands for, or none that there is; it does not change one that is asked
    for. */
 static void check_isa_named(void)
@@ -89,6 +136,7 @@ int main(void)
     check_half_allocator();
     check_isa_named();
     check_room();
+    check_large_pages();
     check_quota();
     check_leaving();
     CHECK(rmdir(folder) == 0, "files are left in %s", folder);
