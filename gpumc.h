@@ -17058,9 +17058,9 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         "tails may be missed; look for heavy tails or a funnel, and reparameterise", v->slow.count, chains,
         -v->slow.value[0], (double)v->slow.which[0] + 1);
     GPUMC__WARN(v->r_hat.count > 0, RHAT, 0, v->r_hat.value[0], "R-hat is above 1.01 for %.0f of %.0f "
-        "quantities (%s): chains disagree; %s sums that the data do not identify, several modes, label "
+        "quantities (%s): %s disagree; %s sums that the data do not identify, several modes, label "
         "switching (GPUMC_ORDERED), covariates far from 0, priors", v->r_hat.count, n,
-        gpumc__name_worst(fit, &r_hat, 3, 4, names),
+        gpumc__name_worst(fit, &r_hat, 3, 4, names), chains > 1 ? "chains" : "the chain's halves",
         v->r_hat.value[0] > 1.2 ? "suspect" : "run longer first, then suspect");
     GPUMC__WARN(v->ess.count > 0, ESS, 0, -v->ess.value[0], "ESS is below 100 a chain for %.0f of %.0f "
         "quantities (%s): estimates are noisy; %s", v->ess.count, n,

@@ -1420,6 +1420,20 @@ static void check_standstill(void)
     gpumc_free(&fit);
 }
 
+/* One chain that crawls cannot disagree with another: its halves disagree. */
+static void check_crawling(void)
+{
+    static const gpumc_param x = { .name = "x" };
+    const gpumc_model m = { .params = &x, .n_params = 1, .log_density = unit_normal };
+    const gpumc_sample_options o = { .num_warmup = -1, .step_size = 0.01, .max_treedepth = 2, .num_chains = 1,
+        .num_samples = 200, .sampler = GPUMC_SAMPLER_NUTS };
+    gpumc_fit fit;
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+    const gpumc_warning *w = warning_of(&fit, GPUMC_W_RHAT);
+    CHECK(w && strstr(w->text, ": the chain's halves disagree; "), "%s", w ? w->text : "no word");
+    gpumc_free(&fit);
+}
+
 /* Values that are of the order of 1e11 by nature, beside one with two modes: there is no unidentified sum, and
    nothing is improper. */
 static double in_metres(const double *x, double *g, void *data)
@@ -2179,6 +2193,7 @@ int main(void)
         check_steep_starts();
     }
     check_standstill();
+    check_crawling();
     check_ways_by_threads();
     check_stop_before_trees();
     check_exceptions();
