@@ -190,7 +190,8 @@
                     alone, and must not write to memory that threads share. Looked for like JUMPS
        GRADIENT     at draws, differences of the log density contradict its gradient. Looked for like JUMPS
        IMPROPER     the log density does not depend on a value, does not fall far beyond the draws, or a value
-                    runs off to infinity: a prior is missing, or a sign is wrong
+                    runs off to infinity: a prior is missing, or a sign is wrong. If that is plain in warm-up,
+                    the run ends there as GPUMC_ERROR_MODEL
        RESTARTED    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
                     several modes this hides one: compare with keep_stuck_chains. A note if the place it left
                     has next to no mass or leads to the draws. Also: warm-up and draws were repeated, because
@@ -2795,7 +2796,8 @@ typedef struct gpumc_sample_options {
     int threads;  /* 0: one per usable core; those that no chain needs go to the model, see its share */
     double init_radius;       /* 0: 2; start points uniform on (-r, r) in free coordinates */
     int early_stop, keep_stuck_chains;               /* see gpumc_adapt_options */
-    int save_warmup, save_unconstrained, skip_gradient_check;
+    int save_warmup, save_unconstrained;
+    int skip_gradient_check;  /* nor end a run in warm-up for values that run off to infinity */
     int discard_draws;        /* keep none (save_unconstrained is refused): on_draw sees them */
     /* The options above, except threads, are part of a checkpoint. */
     int (*progress)(const gpumc_progress *progress, void *user);     /* non-zero stops */
@@ -20461,6 +20463,7 @@ typedef struct gpumc__run {
     int elsewhere;                           /* whether a separate mode is unseen: trees do not help */
     double astray, *mode;                    /* log share of mass where the draws are, if a mode without any
                                                 has nearly all, else 0; for each chain a start there */
+    size_t ran_off, off_chain;               /* 1 + a value that ran off in warm-up; the chain */
     volatile int stopped, overran, unstreamed;   /* overran: generate wrote past its outputs */
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
@@ -21574,6 +21577,63 @@ static void gpumc__start_metric(gpumc__run *r, int warmup)
     gpumc__adapt_set_step_sizes(a, r->machines, r->options->step_size);
 }
 
+/* Whether from x on, where value i is beyond 1e5, the density of log |x_i| does not fall as far as 1e150: the
+   mass is infinite. The first steps are short, as rounding errors of lgamma grow with x. */
+static int gpumc__never_falls(const gpumc_layout *l, size_t i, double base, double *x, double *g)
+{
+    static const double far_out[] = { 1e9, 1e12, 1e15, 1e30, 1e60, 1e100, 1e150 };
+    const size_t n = sizeof far_out / sizeof *far_out;
+    const double off = x[i] - base, size = fabs(off), own = x[i];
+    size_t k = 0;
+    if (!(size > 1e5)) return 0;
+    double before = gpumc__density(l, 0, x, g) + gpumc__log(size);
+    while (k < n && far_out[k] < 2 * size) k++;
+    for (; k < n; k++) {
+        x[i] = base + (off > 0 ? far_out[k] : -far_out[k]);
+        const double at = gpumc__density(l, 0, x, g) + gpumc__log(far_out[k]);
+        if (!(at > before - 0.01 && at < GPUMC_INF)) break;
+        before = at;
+    }
+    x[i] = own;
+    return k == n;
+}
+
+/* Every 50 iterations of warm-up: whether the farthest value of a block runs off to where there is no end, in
+   longer and longer trees. Not if checks are not wanted. */
+static int gpumc__runs_off(gpumc__run *r)
+{
+    const gpumc_layout *l = r->layout;
+    double *x = r->chains[0].work, *g = x + l->n_natural;
+    if ((r->adapt->iteration + 1) % 50 || r->options->skip_gradient_check) return 0;
+    for (size_t c = 0; c < r->n_chains; c++) {
+        gpumc__to_natural(l, gpumc_nuts_draw(r->machines[c]), x, x);
+        for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
+            const gpumc_param *q = p->param;
+            const double base = q->kind == GPUMC_LOWER ? q->lower : q->kind == GPUMC_UPPER ? q->upper : 0;
+            size_t farthest = p->at;
+            if (q->kind > GPUMC_AFFINE || !gpumc__is_open(q->kind)) continue;
+            for (size_t i = p->at; i < p->at + p->size; i++)
+                if (fabs(x[i] - base) > fabs(x[farthest] - base)) farthest = i;
+            if (!gpumc__never_falls(l, farthest, base, x, g)) continue;
+            r->ran_off = 1 + farthest;
+            r->off_chain = c;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static gpumc_status gpumc__fail_run_off(const gpumc__run *r, gpumc_error *error)
+{
+    char name[64];
+    gpumc_column_name(r->fit, r->ran_off - 1, name, sizeof name);
+    return gpumc__fail(error, GPUMC_ERROR_MODEL, "in warm-up iteration %.0f %s of chain %.0f was beyond 1e5, "
+                       "and from there to 1e150 the log density does not fall: the posterior is improper. "
+                       "Check the sign of the log density, or give it a prior or bounds "
+                       "(skip_gradient_check goes on)",
+                       (double)(r->adapt->iteration + 1), name, (double)(r->off_chain + 1));
+}
+
 /* Runs warm-up, or the rest of it; returns 0 when stopped before its end. */
 static int gpumc__warm_up(gpumc__run *r)
 {
@@ -21587,7 +21647,8 @@ static int gpumc__warm_up(gpumc__run *r)
         if (!more) gpumc__adapt_skip(a, r->machines);
         gpumc__phase(r, 1);
     }
-    while (more && gpumc__advance(r, a->iteration + 1)) more = gpumc_adapt_update(a, r->machines);
+    while (more && gpumc__advance(r, a->iteration + 1) && !gpumc__runs_off(r))
+        more = gpumc_adapt_update(a, r->machines);
     const size_t goal = f->n_warmup = r->n_iterations[1] = a->iteration;
     for (size_t c = 1; f->warmup_draws && c < r->n_chains; c++) {  /* shorter than planned: close gaps */
         memmove(f->warmup_draws + c * goal * columns, f->warmup_draws + c * planned * columns,
@@ -23114,7 +23175,8 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
         gpumc__phase(r, 1);
     }
     if (r->warmup) {
-        while (more && gpumc__advance(r, a->iteration + 1)) more = gpumc_adapt_update(a, r->machines);
+        while (more && gpumc__advance(r, a->iteration + 1) && !gpumc__runs_off(r))
+        more = gpumc_adapt_update(a, r->machines);
         if (more) return 0;
         r->fit->warmup_gradients = gpumc__count_gradients(r);
         r->fit->warmup_seconds = gpumc__seconds() - r->begin;
@@ -23194,8 +23256,8 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "generate writes beyond the %.0f values of its outputs: "
                            "the size of an output is too small, or an index too large",
                            (double)(r->fit->n_columns - r->fit->n_params_columns));
-    int whole;
-    while ((whole = gpumc__look_back(r, finished)) && finished) {
+    int whole = 1;
+    while (!r->ran_off && (whole = gpumc__look_back(r, finished)) && finished) {
         const double share = gpumc__fell_short(r);
         const char *finding = gpumc__calls_for_trees(r);
         if (!(share < 0) && !finding && !gpumc__calls_for_more(r)) break;
@@ -23203,6 +23265,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
         finished = share < 0 ? gpumc__sample_anew(r, share)
             : finding ? gpumc__sample_again(r, finding) : gpumc__sample_on(r);
     }
+    if (r->ran_off) return gpumc__fail_run_off(r, error);
     if (!whole)
         gpumc__fail(error, GPUMC_OK, "memory ran out while the warnings were collected: they are incomplete");
     const char *where = !p->path ? "" : r->fit->resumable ? ", saved in " : "; NOT SAVED: ";
