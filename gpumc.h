@@ -288,7 +288,7 @@
 
 #if defined(GPUMC_STATIC) && !defined(GPUMC__IMPLEMENTED)
 #define GPUMC_API static GPUMC__UNUSED
-#else
+#elif !defined(GPUMC_API)         /* to export from a shared library, define it as its attribute and extern */
 #define GPUMC_API extern
 #endif
 
@@ -2800,7 +2800,8 @@ typedef struct gpumc_sample_options {
     int skip_gradient_check;  /* nor end a run in warm-up for values that run off to infinity */
     int discard_draws;        /* keep none (save_unconstrained is refused): on_draw sees them */
     /* The options above, except threads, are part of a checkpoint. */
-    int (*progress)(const gpumc_progress *progress, void *user);     /* non-zero stops */
+    /* At every hundredth of each phase of a chain; non-zero stops. */
+    int (*progress)(const gpumc_progress *progress, void *user);
     void *progress_user;
     FILE *progress_stream;    /* where progress is printed if progress is NULL */
     int (*on_draw)(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats,
@@ -7632,6 +7633,8 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
                         "GPUMC_POSITIVE, _LOWER, _UPPER, _INTERVAL, _ORDERED or _POSITIVE_ORDERED",
                         p->typical)
         || GPUMC__WRONG(p->n_inits > 0 && !p->init, "n_inits is %.0f, init NULL", (double)p->n_inits)
+        || GPUMC__WRONG(p->n_inits > 1 << 20, "n_inits is %.0f, more than there can be chains",
+                        (double)p->n_inits)
         || GPUMC__WRONG(!(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
                         "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
         || GPUMC__WRONG(!gpumc__is_finite(p->typical), "typical %g is not finite; 0 is learned", p->typical)
@@ -7673,7 +7676,8 @@ static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role
         || GPUMC__WRONG(!index && n != 1 && n != size, "%s \"%.60s\" has %.0f values, where 1 or %.0f would "
                         "fit; give %s_index", role, name, (double)n, (double)size, role)
         || GPUMC__WRONG(index && k < size, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of \"%.60s\"); "
-                        "indices count from 0", role, (double)k, (double)index[k], (double)(n - 1), name);
+                        "indices count from 0", role, (double)k, (double)(ptrdiff_t)index[k], (double)(n - 1),
+                        name);
 }
 
 /* How many of the first n blocks name this factor. */
@@ -7766,8 +7770,11 @@ static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
         || gpumc__link_is_wrong(m, i, "scale", p->scale, p->scale_index, error)
         || GPUMC__WRONG(gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
                         "location, scale, walk, covariates or factor must be GPUMC_UNBOUNDED, not GPUMC_%s; "
-                        "model its %s instead (gpumc_hier_data has links)", gpumc__kind_names[p->kind],
-                        p->kind == GPUMC_UNIT || p->kind == GPUMC_INTERVAL ? "logit" : "logarithm")
+                        "%s", gpumc__kind_names[p->kind],
+                        p->kind == GPUMC_UNIT || p->kind == GPUMC_INTERVAL
+                            ? "model its logit instead (gpumc_hier_data has links)"
+                        : p->kind > GPUMC_AFFINE ? "multiply such values by the scale in the density"
+                        : "model its logarithm instead (gpumc_hier_data has links)")
         || GPUMC__WRONG(p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
                         (double)p->walk_dim, (double)n_dims)
         || gpumc__walk_is_wrong(m, i, error) || gpumc__series_is_wrong(m, i, error)
@@ -8449,7 +8456,12 @@ typedef struct gpumc__probing {
     size_t stride;
     double distances[GPUMC__PROBES], slopes[GPUMC__PROBES], seen[GPUMC__PROBES];
     volatile int met;                        /* a second thread has arrived */
+    const gpumc_stop_flag *stop;             /* probes that begin after a stop find nothing wrong; or NULL */
 } gpumc__probing;
+
+static int gpumc__is_requested(const gpumc_stop_flag *stop)
+{ return stop && gpumc__load_flag(&stop->requested); }
+
 
 /* Difference quotients about the point, the distance of the two one-sided ones (infinite where one side has
    no density), their step, and the error that rounding of the log density may give them. */
@@ -8567,6 +8579,8 @@ static void gpumc__probe_one(size_t k, int member, void *user)
     gpumc__probing *all = (gpumc__probing *)user;
     gpumc__probe p = all->probe;
     const size_t n = p.layout->n_free;
+    all->distances[k] = all->slopes[k] = all->seen[k] = 0;
+    if (gpumc__is_requested(all->stop)) return;
     p.direction = all->scratch + (size_t)member * all->stride;
     p.point = p.direction + n;
     p.spare = p.point + n;
@@ -8814,8 +8828,8 @@ static size_t gpumc__check_gradient_stride(const gpumc_layout *l)
 
 /* scratch: a gradient, natural values, room for the other checks and for every member; team may be NULL. */
 static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double *q, double *scratch,
-                                             gpumc_team *team, gpumc_gradient_report *report,
-                                             gpumc_error *error)
+                                             gpumc_team *team, const gpumc_stop_flag *stop,
+                                             gpumc_gradient_report *report, gpumc_error *error)
 {
     const size_t n = l->n_free, n_probes = n > GPUMC__PROBE_COMPONENTS ? (size_t)GPUMC__PROBES : n;
     size_t blamed = 0;        /* the last part that fails: errors of elements show in their scales, too */
@@ -8823,6 +8837,7 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     gpumc__probing all;
     memset(report, 0, sizeof *report);
     memset(&all, 0, sizeof all);
+    all.stop = stop;
     double *room = scratch + n + 3 * l->n_natural + 2 * GPUMC__GUARDS;
     all.scratch = room + gpumc__sums_room(l);
     all.stride = gpumc__check_gradient_stride(l);
@@ -8919,7 +8934,7 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
     gpumc_status status = !q ? gpumc__fail_memory(error, l ? gpumc__check_gradient_bytes(l, 1) : bytes)
         : x ? gpumc_model_unconstrain(l, x, q, q + l->n_free, error)
             : gpumc__start_point(l, 0, q, q + l->n_free, error);
-    if (status == GPUMC_OK) status = gpumc__check_gradient_at(l, q, q + l->n_free, NULL, report, error);
+    if (status == GPUMC_OK) status = gpumc__check_gradient_at(l, q, q + l->n_free, NULL, NULL, report, error);
     gpumc__release(NULL, q);
     gpumc__release(NULL, memory);
     return status;
@@ -8936,6 +8951,7 @@ enum { GPUMC__CLIMB_MOST = 96, GPUMC__CLIMB_STRETCH = 12, GPUMC__CLIMB_HELD = 25
 typedef struct gpumc__climb {
     const gpumc_layout *layout;              /* all centred */
     int guided, arrived;
+    const gpumc_stop_flag *stop;             /* after a stop every density is NaN; or NULL */
     gpumc_rng rng;
     uint64_t gradients;
     double bound;                            /* the evidence lower bound (ELBO) reached, but for a constant */
@@ -9000,6 +9016,7 @@ static void gpumc__climb_order(gpumc__climb *c)
 
 static double gpumc__climb_eval(gpumc__climb *c, const double *q, double *g)
 {
+    if (gpumc__is_requested(c->stop)) return GPUMC_NAN;
     c->gradients++;
     return gpumc__eval(c->layout, c->guided, q, g, c->work);
 }
@@ -9214,7 +9231,7 @@ static gpumc_status gpumc__check_groups(const gpumc_rows_data *d, gpumc_error *e
     for (size_t i = 0; d->group && i < d->n_rows; i++)
         if (d->group[i] >= n)
             return GPUMC__BAD_ROWS("group index %.0f in row %.0f (from 0) is outside 0..%.0f; groups count "
-                                   "from 0", (double)d->group[i], (double)i, (double)n - 1);
+                                   "from 0", (double)(ptrdiff_t)d->group[i], (double)i, (double)n - 1);
     for (size_t i = 0; d->weights && i < d->n_rows; i++)
         if (!(d->weights[i] >= 0 && gpumc__is_finite(d->weights[i])))
             return GPUMC__BAD_ROWS("weight %g of row %.0f (from 0) must be finite and not negative",
@@ -11336,6 +11353,13 @@ GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *
     return status;
 }
 
+/* An error of rows without the name of their kind, with which it may begin: the set's stands for it. */
+static const char *gpumc__without_kind(const gpumc_error *why)
+{
+    const char *colon = strncmp(why->text, "rows \"", 6) == 0 ? strstr(why->text, "\": ") : NULL;
+    return colon ? colon + 3 : why->text;
+}
+
 GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *x, gpumc_error *error)
 {
     gpumc_status status = GPUMC_OK;
@@ -11353,9 +11377,9 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
     for (size_t k = 0; k < hier->data->n_rows && status == GPUMC_OK; k++) {
         gpumc__set_point(&e, &hier->sets[k]);
         status = gpumc_rows_explain(hier->sets[k].rows, e.slot->p, e.rows_work, &why);
-        if (status != GPUMC_OK)                               /* the set's name instead of the kind's */
+        if (status != GPUMC_OK)
             gpumc__fail(error, status, "rows \"%.60s\": %.180s", hier->sets[k].given->name,
-                        strstr(why.text, "\": ") + 3);
+                        gpumc__without_kind(&why));
     }
     gpumc__give_flag(&e.slot->taken);
     return status;
@@ -11399,6 +11423,30 @@ static int gpumc__is_taken(const gpumc_hier_data *d, const char *name)
     return taken;
 }
 
+/* Whether a block names another that does not stand before it. */
+static int gpumc__names_unknown(const gpumc_model *m, size_t i, gpumc_error *error)
+{
+    const gpumc_param *p = &m->params[i];
+    const char *const roles[] = { "location", "scale", "factor", "coefficients", "walk_coefficient" };
+    const char *const names[] = { p->location, p->scale, p->factor, p->coefficients, p->walk_coefficient };
+    for (int k = 0; k < 5; k++)
+        if (GPUMC__WRONG(names[k] && gpumc__find_param(m, i, names[k]) == i, "%s \"%.60s\" is not a "
+                         "parameter earlier in the list; add it or move it up", roles[k], names[k])) return 1;
+    return 0;
+}
+
+/* Whether a name is that of a block or, behind a link, log_NAME and the like. */
+static int gpumc__may_be_taken(const gpumc_hier_data *d, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const gpumc_param *p = d->params; p < d->params + d->n_params; p++) {
+        const size_t n = strlen(p->name);
+        if (n <= length && strcmp(name + length - n, p->name) == 0
+            && (n == length || name[length - n - 1] == '_')) return 1;
+    }
+    return 0;
+}
+
 /* Checks what must hold before names are resolved. */
 static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *error)
 {
@@ -11418,6 +11466,7 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
         const gpumc_hier_rows *r = &d->rows[s];
         const char *wrong = !r->takes ? "takes is NULL" : !r->data.kind ? "data.kind is NULL"
             : r->data.n_rows == 0 ? "data.n_rows is 0; leave out a set without rows"
+            : r->data.group || r->data.n_groups ? "data.group and data.n_groups come from takes; leave them 0"
             : r->predictive && !r->simulate ? "predictive is given, but simulate is NULL" : NULL;
         if (wrong) return GPUMC__BAD_ARGUMENT(error, "rows \"%.48s\": %s", r->name, wrong);
     }
@@ -11428,10 +11477,17 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
         return GPUMC__BAD_ARGUMENT(error, "place is %d; it must be a gpumc_place", (int)d->place);
     const size_t n = d->n_params;
     const gpumc_model given = { NULL, d->params, n, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL };
+    for (size_t i = 0; i < n; i++)
+        if (gpumc__block_is_wrong(&given, i, error) || gpumc__names_unknown(&given, i, error))
+            return GPUMC_ERROR_MODEL;
+    for (size_t s = 0; s < d->n_rows; s++)
+        for (const gpumc_hier_take *t = d->rows[s].takes; t < d->rows[s].takes + d->rows[s].n_takes; t++)
+            if (t->name && !gpumc__may_be_taken(d, t->name))
+                return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": there is no parameter "
+                                   "\"%.60s\"", d->rows[s].name, t->name);
     for (size_t i = 0; i < n; i++) {
         const gpumc_param *p = &d->params[i];
         const int factor = p->kind == GPUMC_CHOLESKY_CORR;
-        if (gpumc__block_is_wrong(&given, i, error)) return GPUMC_ERROR_MODEL;
         if (factor && (p->n_dims != 2 || p->dims[0] != p->dims[1]))
             return GPUMC__BAD_PARAM(error, p->name, "GPUMC_CHOLESKY_CORR needs .dims = { K, K } and "
                                     ".n_dims = 2; n_dims is %.0f", (double)p->n_dims);
@@ -11733,7 +11789,8 @@ static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpum
         if (index && i < set->dims[0])
             return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": index %.0f "
                                "in row %.0f is outside 0..%.0f (size of \"%.60s\"); rows must count from 0",
-                               r->name, (double)index[i], (double)i, (double)size - 1, r->takes[t].name);
+                               r->name, (double)(ptrdiff_t)index[i], (double)i, (double)size - 1,
+                               r->takes[t].name);
         for (s.element = 0; s.element < (index ? 1 : size); s.element++, k++) {
             misplaced |= k >= set->n_p || !index != (k >= set->n_group);
             if (!misplaced) set->sources[k] = s;
@@ -11888,7 +11945,9 @@ static gpumc_rows *gpumc__set_rows(gpumc_hier *h, const gpumc__hier_set *s, int 
     gpumc_rows_data data = gpumc__set_data(h, s, guide);
     gpumc_rows *rows = s->gathered ? gpumc__hier_rows_gathered(h, s, &data, &inner)
                                    : gpumc__hier_rows_new(h, &data, &inner);
-    if (!rows) gpumc__fail(error, inner.status, "rows \"%.48s\": %.190s", s->given->name, inner.text);
+    if (!rows)
+        gpumc__fail(error, inner.status, "rows \"%.48s\": %.190s", s->given->name,
+                    gpumc__without_kind(&inner));
     return rows;
 }
 
@@ -11953,7 +12012,7 @@ static int gpumc__slot_upload(gpumc_hier *h, gpumc__hier_slot *slot, int guided,
             slot->hot[at] = gpu->rows(&data, h->all_slots->hot[at], 1, &why);  /* rows_init has checked */
         if (!slot->hot[at])
             return gpumc__fail(error, why.status, "rows \"%.48s\": %.190s", s->given->name,
-                               why.text) == GPUMC_OK;
+                               gpumc__without_kind(&why)) == GPUMC_OK;
         members[n++] = slot->hot[at];
     }
     if (members) slot->joint[guided] = gpu->join(members, n, error);
@@ -12835,6 +12894,14 @@ static GPUMC_TEAM double gpumc__leaf_weight(gpumc_nuts *s, double w)
     return gpumc_exp(w - s->shift);
 }
 
+/* Keeps the largest energy error of a draw, w = H0 - H; NaN where H is infinite by the gradient alone, not by
+   the log density lp. */
+static GPUMC_TEAM void gpumc__note_error(gpumc_draw_stats *t, double w, double lp)
+{
+    if (!(fabs(w) <= fabs(t->max_energy_error))) t->max_energy_error = -w;
+    if (!gpumc__is_finite(w) && gpumc__is_finite(lp)) t->max_energy_error = GPUMC_NAN;
+}
+
 /* Adds the state next, whose gradient is known, to the current subtree as a leaf. */
 static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
 {
@@ -12848,7 +12915,7 @@ static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
     t->n_leapfrog++;
     t->accept_stat += w > 0 ? 1 : e;
     t->accept_sym += 2 * e / (1 + e);
-    if (fabs(w) > fabs(t->max_energy_error)) t->max_energy_error = -w;
+    gpumc__note_error(t, w, s->next->lp);
     if (divergent) {
         t->divergent = 1;
         memcpy(s->divergence, s->from->q, s->dim * sizeof(double));
@@ -12900,10 +12967,12 @@ static GPUMC_TEAM void gpumc__nuts_searched(gpumc_nuts *s)
 {
     const double w = s->H0 - gpumc__leapfrog_end(s, s->next, s->step_size);
     const int direction = w > -0.2231435513142097558 /* log 0.8 */ ? 1 : -1;
+    double moved = 0;
+    for (size_t i = 0; i < s->dim; i++) moved = fmax(moved, fabs(s->next->q[i] - s->current->q[i]));
     gpumc__state_set(&s->next, NULL);
     s->phase = GPUMC__PHASE_READY;
     if (s->attempt == 1) s->search_direction = direction;
-    s->flat = s->step_size > 1e7 || s->step_size < 1e-300;
+    s->flat = (s->step_size > 1e7 && !(moved < 1e6)) || s->step_size > 1e300 || s->step_size < 1e-300;
     if (direction != s->search_direction || s->flat) { s->attempt = 0; return; }
     s->step_size *= direction > 0 ? 2 : 0.5;
     s->attempt++;
@@ -13215,7 +13284,7 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
     gpumc_draw_stats *t = &s->stats;
     t->n_leapfrog++;
     const double guided = t->n_leapfrog < s->n_steps ? s->apart[0] : 0, w = s->H0 - H + guided;
-    if (fabs(w) > fabs(t->max_energy_error)) t->max_energy_error = -w;
+    gpumc__note_error(t, w, s->next->lp);
     t->divergent = !(-w <= GPUMC__DIVERGENCE);
     if (t->divergent || t->n_leapfrog == s->n_steps) return gpumc__path_finish(s, H);
     gpumc__state_set(&s->from, NULL);
@@ -13531,11 +13600,12 @@ static gpumc_status gpumc__adapt_options(const gpumc_layout *layout, size_t *dim
 {
     memset(o, 0, sizeof *o);
     if (given) *o = *given;
+    const double asked = o->target_accept;
     if (layout) *dim = layout->n_free;
     gpumc__adapt_resolve(o, layout, *dim);
     if (*dim < 1)
         return GPUMC__BAD_ARGUMENT(error, "dim is 0; a model needs at least one free coordinate");
-    if (o->target_accept < 1 && o->max_treedepth >= 1 && o->max_treedepth <= GPUMC__MAX_DEPTH
+    if (asked >= 0 && o->target_accept < 1 && o->max_treedepth >= 1 && o->max_treedepth <= GPUMC__MAX_DEPTH
         && (int)o->metric >= 0 && o->metric <= GPUMC_METRIC_BLOCKS
         && (int)o->sampler >= 0 && o->sampler <= GPUMC_SAMPLER_HMC
         && o->path_length >= 0 && o->path_length <= 1e3
@@ -13543,7 +13613,7 @@ static gpumc_status gpumc__adapt_options(const gpumc_layout *layout, size_t *dim
     return GPUMC__BAD_ARGUMENT(error, "target_accept %g (between 0 and 1), max_treedepth %d (1..%d), metric "
                                "%d (0..%d), sampler %d (0..%d), path_length %g (at most 1000), num_chains "
                                "%.0f (at most 2^20) or num_warmup %.0f (at most 2^24) is out of range",
-                               o->target_accept, o->max_treedepth, GPUMC__MAX_DEPTH, (int)o->metric,
+                               asked, o->max_treedepth, GPUMC__MAX_DEPTH, (int)o->metric,
                                (int)GPUMC_METRIC_BLOCKS, (int)o->sampler, (int)GPUMC_SAMPLER_HMC,
                                o->path_length, (double)o->num_chains, (double)o->num_warmup);
 }
@@ -15725,6 +15795,7 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
         if (a->options.num_warmup > 0) gpumc__adapt_begin(a, chains);
         return a->options.num_warmup > 0;
     }
+    if (a->iteration >= a->options.num_warmup) return 0;
     a->iteration++;
     if (a->iteration > a->final_start) {
         gpumc__adapt_mixing(a, chains);
@@ -16355,6 +16426,7 @@ GPUMC_API gpumc_stat gpumc_ebfmi(const double *energy, size_t n, size_t stride)
 {
     gpumc__tally differences = { 0, 0, 0 };       /* from the first energy */
     double steps = 0;
+    if (!energy) n = 0;
     int flags = n < 4 ? GPUMC_FLAG_FEW_DRAWS : 0;
     for (size_t i = 0; i < n; i++) {
         const double e = energy[i * stride], step = i ? e - energy[(i - 1) * stride] : 0;
@@ -16883,7 +16955,7 @@ static const char *gpumc__name_worst(const gpumc_fit *fit, const gpumc__worst *w
 typedef struct gpumc__review {
     gpumc_fit *fit;
     gpumc__sheet sheet;
-    double draws, divergent, beyond, deep, accept, residual, still; /* sums over draws that have statistics */
+    double draws, divergent, beyond, broken, deep, accept, residual, still;   /* sums over draws with stats */
     double n_columns, constant_params;
     double strays, stays;                                   /* see gpumc__review_strays */
     gpumc__worst stuck, slow, held;                         /* chains */
@@ -16904,6 +16976,7 @@ static void gpumc__review_chain(gpumc__review *v, size_t c)
         v->still += !moved;
         v->divergent += stats[i].divergent != 0;
         v->beyond += stats[i].divergent && !gpumc__is_finite(stats[i].max_energy_error);
+        v->broken += stats[i].divergent && gpumc__is_nan(stats[i].max_energy_error);
         v->deep += stats[i].hit_max_treedepth != 0;
         v->accept += stats[i].accept_stat;
         v->residual += stats[i].fisher_residual;
@@ -17047,8 +17120,11 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     GPUMC__WARN(v->draws > 0 && divergent > 0, DIVERGENT, 0, divergent / all, "%.0f of %.0f draws (%s %%) "
         "diverged%s%s: %s%s%s%s", divergent, all, gpumc__significant(100 * divergent / all, 2, number),
         v->apart.count > 0 ? ", unlike the others in " : "", gpumc__name_worst(fit, &v->apart, 3, -1, names),
-        outside ? "the density is 0 or not a number there; declare bounds (kind, lower, upper; for a + b < 1 "
-        "a simplex; sample the distance from one that moves with others), keep scales away from 0 by priors"
+        2 * v->broken > v->divergent ? "a derivative is not a number there, or too large, though the log "
+        "density is finite: see what overflows in the gradient; bounds would hide it"
+        : outside ? "the density is 0 or not a number there; declare bounds (kind, lower, upper; for "
+        "a + b < 1 a simplex; sample the distance from one that moves with others), keep scales away from "
+        "0 by priors"
         : "estimates may be biased, as a region of high curvature is missed; ",
         few ? "raise target_accept to 0.95, then " : "", outside ? "" : gpumc__hard_region(fit),
         outside || few ? "" : ", then raise target_accept");
@@ -17214,6 +17290,7 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
     else if (s.flags & GPUMC_FLAG_MEMORY) return GPUMC_ERROR_MEMORY;
     else if (fit->n_draws > 0) fprintf(stream, "no table: this fit keeps no draws and judged none\n");
     gpumc__close_sheet(&s);
+    if (fit->message[0]) fprintf(stream, "%s\n", fit->message);
     for (size_t i = 0; i < fit->n_warnings; i++)
         fprintf(stream, "%s GPUMC_W_%s: %s\n", fit->warnings[i].note ? "note" : "warning",
                 gpumc__warning_names[fit->warnings[i].code], fit->warnings[i].text);
@@ -20436,6 +20513,7 @@ typedef struct gpumc__checkpoint {
     gpumc__carrier from;                     /* the file that is resumed, if `reading` is set */
     gpumc__seal seal;                        /* of that file */
     int is_whole;                            /* path is intact: the next saving keeps it as older */
+    int is_gone;                             /* path was not there, only older: ended between two renamings */
     double due;                              /* when the next is to be written, in seconds */
     gpumc_error read, written;               /* what was wrong with the newest file, with the last saving */
 } gpumc__checkpoint;
@@ -20892,6 +20970,7 @@ static gpumc_status gpumc__open_newest(gpumc__checkpoint *p, gpumc_sample_option
         path = p->older;
         if (gpumc__open_whole(path, &p->from.file, &older) != GPUMC_OK) return status;
         p->read = *error;
+        p->is_gone = !gpumc__exists(p->path);
         memset(error, 0, sizeof *error);
     }
     p->from.reading = 1;
@@ -21353,8 +21432,8 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
     const char *may = gpumc__is_nan(lp) ? "is a number in the data NaN, a scale not positive"
                                         : "are data outside their support";
     if (tries == 1)
-        return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite where init says (%g "
-                           "at %s); %s, or init?", (double)(c + 1), what, lp, where, may);
+        return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite at its start (log "
+                           "density %g at %s); %s, or init?", (double)(c + 1), what, lp, where, may);
     return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite at all of %d start points "
                        "(last %g at %s); %s, a bound not declared? else give init or a smaller init_radius",
                        (double)(c + 1), what, tries, lp, where, may);
@@ -21404,13 +21483,17 @@ static void gpumc__start_nearer(gpumc__run *r, size_t c, double *q)
     while (worth <= n && !gpumc__begin_at(r, c, q) && k-- > 0) gpumc__start_scale(r->layout, q, 2);
 }
 
+/* The flag that stops a search for starts; NULL with a checkpoint, which has to hold chains that began. */
+static const gpumc_stop_flag *gpumc__stop_at_start(const gpumc__run *r)
+{ return r->checkpoint->path ? NULL : r->options->stop; }
+
 /* Free coordinates uniform on (-radius, radius), up to 100 tries; blocks with init start there. */
 static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_error *error)
 {
     const gpumc_layout *l = r->layout;
     int tries = 1;
     for (size_t i = 0; i < l->n_parts; i++) if (!l->parts[i].param->init) tries = GPUMC__START_TRIES;
-    for (int k = 0; k < tries; k++) {
+    for (int k = 0; k < tries && !gpumc__is_requested(gpumc__stop_at_start(r)); k++) {
         gpumc_rng rng = gpumc__start_rng(r, c, k);
         for (size_t i = 0; i < l->n_free; i++)
             q[i] = r->options->init_radius * (2 * gpumc_rng_uniform(&rng) - 1);
@@ -21457,6 +21540,7 @@ static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
         const gpumc_rng rng = gpumc__start_rng(r, c, GPUMC__START_TRIES);
         double *memory = (double *)(climbs + r->n_chains) + c * stride;
         climbs[c] = gpumc__climb_place(l, r->adapt->guided, rng, memory);
+        climbs[c].stop = gpumc__stop_at_start(r);
         gpumc_model_natural(l, gpumc_nuts_draw(r->machines[c]), climbs[c].work, climbs[c].work);
     }
     gpumc__layout_centre(l, NULL);
@@ -21480,10 +21564,13 @@ static gpumc_status gpumc__check_start(const gpumc__run *r, double *q, gpumc_err
     gpumc_gradient_report report;
     gpumc_error nearer;
     double *scratch = q + r->layout->n_free;
-    const gpumc_status status = gpumc__check_gradient_at(r->layout, q, scratch, r->team, &report, error);
+    const gpumc_stop_flag *stop = gpumc__stop_at_start(r);
+    const gpumc_status status = gpumc__check_gradient_at(r->layout, q, scratch, r->team, stop, &report,
+                                                         error);
     if (status != GPUMC_ERROR_GRADIENT || report.n_failed == 0) return status;
     gpumc__start_scale(r->layout, q, 0.25);
-    if (gpumc__check_gradient_at(r->layout, q, scratch, r->team, &report, &nearer) != GPUMC_OK) return status;
+    if (gpumc__check_gradient_at(r->layout, q, scratch, r->team, stop, &report, &nearer) != GPUMC_OK)
+        return status;
     memset(error, 0, sizeof *error);
     return GPUMC_OK;
 }
@@ -21500,7 +21587,11 @@ static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
             status = gpumc__check_start(r, q, error);
     }
     gpumc__release(&r->options->allocator, q);
-    return status == GPUMC_OK ? gpumc__climb_chains(r, error) : status;
+    const gpumc_stop_flag *stop = gpumc__stop_at_start(r);
+    if (status == GPUMC_OK && !gpumc__is_requested(stop)) status = gpumc__climb_chains(r, error);
+    if (!gpumc__is_requested(stop)) return status;
+    return gpumc__fail(error, GPUMC_STOPPED, "stopped on request before the first iteration: there is "
+                       "nothing to resume");
 }
 
 /* Seconds of one gradient, from 20 microseconds of calls or 64 calls, and a forecast for the run. */
@@ -22056,7 +22147,7 @@ static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
     for (size_t k = 0; k < LOOKED_AT; k++) {
         const double *draw = gpumc__draw_at(f, k % f->n_chains, (2 * k + 1) * f->n_draws / (2 * LOOKED_AT));
         if (gpumc__is_rounded(r, draw, q) || gpumc__is_coarse(r, draw)) continue;
-        gpumc__check_gradient_at(r->layout, q, q + r->layout->n_free, r->team, &seen, &error);
+        gpumc__check_gradient_at(r->layout, q, q + r->layout->n_free, r->team, NULL, &seen, &error);
         if (seen.n_failed > 0) { wrong = seen; n_wrong++; }
     }
     gpumc__release(&f->allocator, q);
@@ -22184,14 +22275,18 @@ static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
    Where a model does not identify a sign, a direction or a label, chains may all be in one mode and agree.
    Volume-preserving maps of natural values find the others: the mean of p(image) / p(draw) over draws is the
    mass of the image relative to that of the draws, if no draw is there. */
-enum { GPUMC__IMAGES = 96, GPUMC__EXCHANGED = 8, GPUMC__WATCHED = 64 };
+enum { GPUMC__IMAGES = 256, GPUMC__EXCHANGED = 8, GPUMC__WATCHED = 64 };
 typedef enum gpumc__image_map {
     GPUMC__TURN, GPUMC__TURN_BLOCKS,       /* change of sign, or reflection between bounds */
     GPUMC__SWAP, GPUMC__SWAP_ALL,          /* an element and the next; slices, in all blocks with as many
                                               (second) along some dimension, rows or columns */
-    GPUMC__SWAP_BLOCKS
+    GPUMC__SWAP_BLOCKS, GPUMC__SWAP_BOTH   /* both: also two others, or if they are one, within it */
 } gpumc__image_map;
-typedef struct gpumc__image { gpumc__image_map map; size_t first, second, element; } gpumc__image;
+typedef struct gpumc__image {
+    gpumc__image_map map;
+    size_t first, second, element;
+    unsigned char others[2];                               /* of SWAP_BOTH */
+} gpumc__image;
 typedef struct gpumc__mirror {
     const gpumc__run *run;
     size_t n;
@@ -22213,6 +22308,14 @@ static void gpumc__turn(const gpumc__placed *p, double *x)
     *x = (q->kind == GPUMC_INTERVAL ? q->lower + q->upper : q->kind == GPUMC_UNIT ? 1 : 0) - *x;
 }
 static void gpumc__exchange(double *a, double *b) { const double t = *a; *a = *b; *b = t; }
+static void gpumc__exchange_blocks(const gpumc__placed *p, const gpumc__placed *q, double *x)
+{ for (size_t i = 0; i < p->size; i++) gpumc__exchange(&x[p->at + i], &x[q->at + i]); }
+/* What goes with the exchange of two labels: w becomes 1 - w, or two elements change places. */
+static int gpumc__can_relabel(const gpumc__placed *p)
+{ return (p->size == 1 && p->param->kind == GPUMC_UNIT) || (p->size == 2 && gpumc__can_swap(p)); }
+static void gpumc__relabel(const gpumc__placed *p, double *x)
+{ if (p->size == 1) gpumc__turn(p, &x[p->at]); else gpumc__exchange(&x[p->at], &x[p->at + 1]); }
+
 /* Exchanges slices i and i + 1 along every dimension of length n (not if x is NULL). Returns the distance
    between slices along the first such dimension; 0: there is none. */
 static size_t gpumc__swap_slices(const gpumc__placed *p, size_t n, size_t i, double *x)
@@ -22244,8 +22347,10 @@ static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, co
         gpumc__turn(first, &x[first->at + i]);
     for (size_t i = 0; image->map == GPUMC__TURN_BLOCKS && second != first && i < second->size; i++)
         gpumc__turn(second, &x[second->at + i]);
-    for (size_t i = 0; image->map == GPUMC__SWAP_BLOCKS && i < first->size; i++)
-        gpumc__exchange(&x[first->at + i], &x[second->at + i]);
+    if (image->map >= GPUMC__SWAP_BLOCKS) gpumc__exchange_blocks(first, second, x);
+    const gpumc__placed *third = &l->parts[image->others[0]], *fourth = &l->parts[image->others[1]];
+    if (image->map == GPUMC__SWAP_BOTH && third == fourth) gpumc__relabel(third, x);
+    else if (image->map == GPUMC__SWAP_BOTH) gpumc__exchange_blocks(third, fourth, x);
     for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && all; p++)
         gpumc__swap_slices(p, image->second, image->element, x);
     if (image->map == GPUMC__SWAP)
@@ -22272,7 +22377,7 @@ static double gpumc__image_ratio(gpumc__mirror *m, const gpumc__image *image, si
 static size_t gpumc__add_image(gpumc__image *images, size_t n, int condition, gpumc__image_map map,
                                size_t first, size_t second, size_t element)
 {
-    const gpumc__image image = { map, first, second, element };
+    const gpumc__image image = { map, first, second, element, { 0, 0 } };
     if (!condition || n == GPUMC__IMAGES) return n;
     images[n] = image;
     return n + 1;
@@ -22290,7 +22395,32 @@ static int gpumc__count_like(const gpumc_layout *l, const gpumc__placed *p, size
     return count;
 }
 
-/* Lists the images of a model: by one block, by two, by single elements or slices. */
+static int gpumc__are_alike(const gpumc__placed *p, const gpumc__placed *q)
+{
+    return gpumc__can_swap(p) && p->size == q->size && p->param->kind == q->param->kind
+        && p->param->lower == q->param->lower && p->param->upper == q->param->upper;
+}
+
+/* Adds the exchanges of blocks a and b together with others of the first n_blocks. */
+static size_t gpumc__add_both(const gpumc_layout *l, gpumc__image *images, size_t n, size_t n_blocks,
+                              size_t a, size_t b)
+{
+    for (size_t c = 0; c < n_blocks; c++)
+        for (size_t d = c; d < n_blocks; d++) {
+            const gpumc__placed *p = &l->parts[c], *q = &l->parts[d];
+            const int others = c != a && c != b && d != b;
+            const size_t before = n;
+            n = gpumc__add_image(images, n, others && (c == d ? gpumc__can_relabel(p)
+                                                       : c > a && gpumc__are_alike(p, q)),
+                                 GPUMC__SWAP_BOTH, a, b, 0);
+            if (n == before) continue;
+            images[before].others[0] = (unsigned char)c;
+            images[before].others[1] = (unsigned char)d;
+        }
+    return n;
+}
+
+/* Lists the images of a model: by one block, by two, by single elements or slices, by four blocks. */
 static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
 {
     const size_t n_blocks = gpumc__smaller(l->n_parts, 8);
@@ -22301,10 +22431,8 @@ static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
         for (size_t b = a + 1; b < n_blocks; b++) {
             const gpumc__placed *p = &l->parts[a], *q = &l->parts[b];
             const int turn = gpumc__can_turn(p) && gpumc__can_turn(q);
-            const int swap = gpumc__can_swap(p) && p->size == q->size && p->param->kind == q->param->kind
-                && p->param->lower == q->param->lower && p->param->upper == q->param->upper;
             n = gpumc__add_image(images, n, turn, GPUMC__TURN_BLOCKS, a, b, 0);
-            n = gpumc__add_image(images, n, swap, GPUMC__SWAP_BLOCKS, a, b, 0);
+            n = gpumc__add_image(images, n, gpumc__are_alike(p, q), GPUMC__SWAP_BLOCKS, a, b, 0);
         }
     for (size_t i = 0; i < GPUMC__EXCHANGED; i++)
         for (size_t a = 0; a < n_blocks; a++) {
@@ -22319,6 +22447,10 @@ static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
             n = gpumc__add_image(images, n, swap, GPUMC__SWAP, a, a, i);
             n = gpumc__add_image(images, n, turn, GPUMC__TURN, a, a, i);
         }
+    for (size_t a = 0; a < n_blocks; a++)
+        for (size_t b = a + 1; b < n_blocks; b++)
+            if (gpumc__are_alike(&l->parts[a], &l->parts[b]))
+                n = gpumc__add_both(l, images, n, n_blocks, a, b);
     return n;
 }
 
@@ -22338,6 +22470,12 @@ static void gpumc__name_image(const gpumc__mirror *m, const gpumc__image *image,
     else if (image->map == GPUMC__TURN_BLOCKS)
         snprintf(text, size, "%s %.40s and %.40s reversed", turned, a, b);
     else if (image->map == GPUMC__SWAP_BLOCKS) snprintf(text, size, "%.40s and %.40s exchanged", a, b);
+    else if (image->map == GPUMC__SWAP_BOTH) {
+        const gpumc__placed *c = &l->parts[image->others[0]], *d = &l->parts[image->others[1]];
+        const char *how = c != d ? ", and" : c->size == 1 ? ", and reversed" : ", and the elements of";
+        snprintf(text, size, "%.24s and %.24s exchanged%s %.24s%s%.24s", a, b, how, c->param->name,
+                 c == d ? "" : " and ", c == d ? "" : d->param->name);
+    }
     else {
         gpumc_column_name(m->run->fit, at + apart, two, sizeof two);
         snprintf(text, size, "%s and %s exchanged%s", one, two, all ? ", in like blocks too" : "");
@@ -22350,7 +22488,7 @@ static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
     const gpumc_layout *l = r->layout;
     double *work = r->chains[0].work;
     gpumc__mirror m = { r, 0, { { 0, 0, 0 } }, work, work + l->n_natural, { 0 } };
-    gpumc__image images[GPUMC__IMAGES], found = { GPUMC__TURN, 0, 0, 0 };
+    gpumc__image images[GPUMC__IMAGES], found = { GPUMC__TURN, 0, 0, 0, { 0, 0 } };
     double most = 0.01;
     char what[140], number[GPUMC__CELL];
     for (size_t i = 0; i <= GPUMC__EXCHANGED; i++)
@@ -22728,8 +22866,8 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     }
     if (found == GPUMC__NONE && r->unseen.share > 0 && gpumc__share_seen(r) < 0.4 * r->unseen.share) {
         gpumc_column_name(f, r->unseen.extents->column, name, sizeof name);
-        return gpumc__warn(f, GPUMC_W_UNSEEN, 0, r->unseen.share, "HMC had no draws where about %s %% of the "
-                           "mass is, far from all of them %s%s; NUTS drew again and has too few there: "
+        return gpumc__warn(f, GPUMC_W_UNSEEN, 0, r->unseen.share, "no draw was where about %s %% of the mass "
+                           "is, far from all of them %s%s; NUTS drew again and has too few there: "
                            "estimates miss it; more chains, from other seeds or init, may find it",
                            gpumc__significant(100 * r->unseen.share, 1, number),
                            r->unseen.n == 1 ? "along " : "in all directions", r->unseen.n == 1 ? name : "");
@@ -22972,8 +23110,8 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
     char number[GPUMC__CELL];
     gpumc_status status = GPUMC_OK;
     if (p->read.status != GPUMC_OK)
-        status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "resumed from the previous checkpoint: %.200s",
-                             p->read.text);
+        status = gpumc__warn(f, GPUMC_W_CHECKPOINT, p->is_gone, 0, "resumed from the previous checkpoint: "
+                             "%.200s", p->read.text);
     if (p->written.status != GPUMC_OK && status == GPUMC_OK)
         status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "the last checkpoint failed: %.200s",
                              p->written.text);
@@ -23261,7 +23399,11 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
         const double share = gpumc__fell_short(r);
         const char *finding = gpumc__calls_for_trees(r);
         if (!(share < 0) && !finding && !gpumc__calls_for_more(r)) break;
-        if (gpumc__stops(r) && !p->path) break;      /* all draws are made; more could not be resumed */
+        if (gpumc__stops(r) && !p->path) {           /* all draws are made; more could not be resumed */
+            gpumc__fail(error, GPUMC_OK, "stopped on request after all draws: without the stop they would "
+                        "have been continued or repeated");
+            break;
+        }
         finished = share < 0 ? gpumc__sample_anew(r, share)
             : finding ? gpumc__sample_again(r, finding) : gpumc__sample_on(r);
     }

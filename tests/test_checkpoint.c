@@ -995,8 +995,8 @@ static void check_fallback(void)
         arm(300);
         CHECK(gpumc_resume(&m, &later, path, &fit) == GPUMC_STOPPED, "%s", fit.message);
         CHECK(fit.n_warnings > 0 && fit.warnings[0].code == GPUMC_W_CHECKPOINT
-              && strstr(fit.warnings[0].text, "previous checkpoint") && strstr(fit.warnings[0].text, path),
-              "damage %d: no warning", damage);
+              && strstr(fit.warnings[0].text, "previous checkpoint") && strstr(fit.warnings[0].text, path)
+              && fit.warnings[0].note == (damage == 2), "damage %d: no warning", damage);
         gpumc_free(&fit);
         {
             unsigned char *kept, *now;

@@ -879,6 +879,9 @@ static void check_sampler_warnings(void)
     stats_of(&h, 3, 5)->max_energy_error = INFINITY;
     expect_warnings("DIVERGENT", "where there is no density");
     expect_text("1 of 1600 draws (0.063 %) diverged: the density is 0 or not a number there");
+    stats_of(&h, 3, 5)->max_energy_error = NAN;
+    expect_warnings("DIVERGENT", "where the gradient is not finite");
+    expect_text("1 of 1600 draws (0.063 %) diverged: a derivative is not a number there, or too large, though");
     make_fit(&h);
     h.fit.n_divergent = 7;
     h.fit.options.thin = 10;

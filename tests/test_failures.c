@@ -218,6 +218,8 @@ static void check_kinds(void)
     REFUSE_PARAMS(WORDS("bend 1 ", "below 1"), { .name = "p", .kind = GPUMC_POSITIVE, .typical = 2, .bend = 1 });
     REFUSE_PARAMS(WORDS("bend 0.5", "typical"), { .name = "p", .kind = GPUMC_POSITIVE, .bend = 0.5 });
     REFUSE_PARAMS(WORDS("n_inits is 2", "init"), { .name = "p", .n_inits = 2 });
+    REFUSE_PARAMS(WORDS("n_inits is 1048577", "more than there can be chains"),
+                  { .name = "p", .init = (double[]){ 1 }, .n_inits = (1 << 20) + 1 });
     REFUSE_PARAMS(WORDS("\"p\"", "lower -1"), { .name = "p", .lower = -1, .upper = INFINITY });
     REFUSE_PARAMS(WORDS("\"p\"", "kind 99", "GPUMC_"), { .name = "p", .kind = (gpumc_kind)99 });
     REFUSE_PARAMS(WORDS("\"p\"", "at least 2", "1"), { .name = "p", .kind = GPUMC_SIMPLEX });
@@ -500,7 +502,7 @@ static void check_starts(void)
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START,
            WORDS("its start is unusable", "or is init?", "row 7 is no count, x given"));
     m.explain = NULL;
-    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("where init says", "-inf at mu[1] 2"));
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("at its start (log density -inf at mu[1] 2"));
     m.params = &mu;
     b.value = NAN;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("log density", "nan", "in the data NaN", "init"));

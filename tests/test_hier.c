@@ -1181,7 +1181,7 @@ static void check_bad_factors(void)
           .kind = GPUMC_CHOLESKY_CORR, .dims = two, .n_dims = 2 } },
         { 3, "n_dims is 3", { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = cube,
           .n_dims = 3 } },
-        { 5, "\"first\": factor \"M\" is not a block", { .name = "first", .size = J, .location = "mu", .scale = "tau",
+        { 5, "\"first\": factor \"M\" is not a parameter earlier in the list", { .name = "first", .size = J, .location = "mu", .scale = "tau",
           .scale_index = kin_scale, .factor = "M" } },
         { 7, "\"third\": it has 5 elements, but \"first\", of the same factor, has 37", { .name = "third", .size = 5,
           .factor = "L" } },
@@ -1416,7 +1416,8 @@ static large *describe_large(void)
     return d;
 }
 
-/* A scale or location that a block forgets to name leaves a parameter on which nothing depends. */
+/* A scale or location that a block forgets to name leaves a parameter on which nothing depends; one that does not
+   exist is named. What rows take by index is not given again, and errors in them name the set, not its kind too. */
 static void check_forgotten(void)
 {
     large *d = describe_large();
@@ -1425,6 +1426,21 @@ static void check_forgotten(void)
     d->params[3].scale = "tau";
     d->params[3].location = NULL;
     check_refused(&d->data, "\"mu\": nothing depends on it");
+    d->params[3].location = "moo";
+    check_refused(&d->data, "location \"moo\" is not a parameter earlier in the list");
+    d->params[3].location = "mu";
+    d->takes[1].name = "sigam";
+    check_refused(&d->data, "rows \"y\": there is no parameter \"sigam\"");
+    d->takes[1].name = "sigma";
+    d->of[7] = (size_t)-1;
+    check_refused(&d->data, "rows \"y\": index -1 in row 7 is outside 0..");
+    d->of[7] = 0;
+    d->rows.data.n_groups = 3;
+    check_refused(&d->data, "rows \"y\": data.group and data.n_groups come from takes; leave them 0");
+    d->rows.data.n_groups = 0;
+    d->y[4] = NAN;
+    check_refused(&d->data, "rows \"y\": column 0 is nan in row 4");
+    d->params[3].location = NULL;
     d->data.rows = NULL;                      /* with priors alone that is no error */
     d->data.n_rows = 0;
     gpumc_hier_free(make(&d->data).hier);

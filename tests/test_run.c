@@ -1149,6 +1149,20 @@ static double labelled(const double *x, double *g, void *data)
     for (int i = 0; i < 4; i++) g[i] += exp(lp[0] - sum) * d[0][i] + exp(lp[1] - sum) * d[1][i];
     return sum;
 }
+static double shared_out(const double *x, double *g, void *data)           /* x[2]: the share of the first label */
+{
+    double lp[2], d[2][3] = { { 0 } }, by[2] = { 0 };
+    (void)data;
+    for (int k = 0; k < 2; k++) {
+        lp[k] = gpumc_normal_lpdf(x[k], -4, 1, &d[k][k], NULL, NULL)
+              + gpumc_normal_lpdf(x[1 - k], 4, 1, &d[k][1 - k], NULL, NULL)
+              + gpumc_beta_lpdf(k ? 1 - x[2] : x[2], 20, 60, &by[k], NULL, NULL);
+        d[k][2] = k ? -by[k] : by[k];
+    }
+    const double sum = gpumc_log_sum_exp(lp[0], lp[1]);
+    for (int i = 0; i < 3; i++) g[i] += exp(lp[0] - sum) * d[0][i] + exp(lp[1] - sum) * d[1][i];
+    return sum;
+}
 static double loadings(const double *x, double *g, void *data)
 {
     static const double known[] = { 2, -3, 4 };
@@ -1194,6 +1208,9 @@ static void check_images(void)
     static const gpumc_param tilt = { .name = "tilt", .kind = GPUMC_INTERVAL, .lower = 0, .upper = GPUMC_PI };
     static const gpumc_param mixed[] = { { .name = "mu", .size = 2 },
                                          { .name = "sigma", .kind = GPUMC_POSITIVE, .size = 2 } };
+    static const gpumc_param singly[] = { { .name = "m" }, { .name = "n" }, { .name = "s", .kind = GPUMC_POSITIVE },
+                                          { .name = "t", .kind = GPUMC_POSITIVE } };
+    static const gpumc_param shared[] = { { .name = "m" }, { .name = "n" }, { .name = "w", .kind = GPUMC_UNIT } };
     static const gpumc_param factor[] = { { .name = "f" }, { .name = "b", .size = 3 } };
     static const size_t tall[] = { 4, 2 }, flat[] = { 2, 3 };
     static const gpumc_param parts[] = { { .name = "u", .kind = GPUMC_SIMPLEX, .dims = tall, .n_dims = 2 },
@@ -1205,6 +1222,9 @@ static void check_images(void)
           "with the direction of tilt reversed" },
         { { .params = mixed, .n_params = 2, .log_density = labelled }, 0,
           "with mu[1] and mu[2] exchanged, in like blocks too" },
+        { { .params = singly, .n_params = 4, .log_density = labelled }, 0, "with m and n exchanged, and s and t" },
+        { { .params = shared, .n_params = 3, .log_density = shared_out }, 0,
+          "with m and n exchanged, and reversed w" },
         { { .params = factor, .n_params = 2, .log_density = loadings }, 0, "with the sign of f and b reversed" },
         { { .params = parts, .n_params = 2, .log_density = two_parts }, 0.5,
           "with u[1,1] and u[1,2] exchanged, in like blocks too" },
