@@ -462,6 +462,7 @@ static void check_few(void)
         CHECK(isfinite(gpumc_quantile(s, 0.9).value), "quantile of %d draws", (int)n);
     }
     CHECK(is_nan_with(gpumc_mean(empty), GPUMC_FLAG_FEW_DRAWS), "no draws");
+    CHECK(is_nan_with(gpumc_ebfmi(NULL, 10, 1), GPUMC_FLAG_FEW_DRAWS), "no energies");
     CHECK(is_nan_with(gpumc_mean(none), GPUMC_FLAG_FEW_DRAWS), "no values");
     CHECK(is_nan_with(gpumc_mean(huge), GPUMC_FLAG_MEMORY), "more than there is memory");
     for (size_t i = 0; i < 20; i++) log_ratios[i] = irwin_hall();

@@ -920,6 +920,10 @@ static void check_machine(void)
     CHECK(gpumc_adapt_init(memory, sizeof memory, NULL, 2, &options, &e) == NULL
               && strstr(e.text, "target_accept 2"),
           "%s", e.text);
+    options.target_accept = NAN;
+    CHECK(gpumc_adapt_init(memory, sizeof memory, NULL, 2, &options, &e) == NULL
+              && strstr(e.text, "target_accept nan"),
+          "%s", e.text);
     CHECK(gpumc_adapt_bytes(NULL, 2, &options) == 0, "bytes in spite of a bad option");
 }
 

@@ -1345,6 +1345,64 @@ static double interrupted(gpumc_sampler sampler, size_t pause, int lossy)
     return sum;
 }
 
+/* A step size above 1e7 is that of a flat density, or of a metric that was learned where the density is steep: then
+   such steps, in units of the metric, are short. gpumc_adapt_update after the end of warm-up changes nothing. */
+static double level_ground(const double *x, double *g, size_t n)
+{
+    (void)x, (void)n;
+    g[0] = g[1] = 0;
+    return 0;
+}
+static double steep(const double *x, double *g, size_t n)
+{
+    double lp = 0;
+    for (size_t i = 0; i < n; i++) lp -= 0.5 * x[i] * x[i], g[i] = -x[i];
+    return lp;
+}
+static void test_flat(void)
+{
+    for (int is_flat = 0; is_flat < 2; is_flat++) {
+        const double start[2] = { 1, -1 };
+        double scale[2] = { 1e-9, 1e-9 }, unit[2] = { 1, 1 }, mean[2] = { 0, 0 };
+        gpumc_metric metric = { .kind = GPUMC_METRIC_DIAG, .dim = 2, .scale = is_flat ? unit : scale, .mean = mean };
+        const size_t bytes = gpumc_nuts_bytes(2, 10);
+        gpumc_nuts *s = gpumc_nuts_init(malloc(bytes), bytes, 2, 10, &metric, 0, 1, 0, start, NULL);
+        CHECK(s, "no machine");
+        machine_draw(s, is_flat ? level_ground : steep, 2);
+        machine_draw(s, is_flat ? level_ground : steep, 2);
+        CHECK(s->flat == is_flat && s->step_size > (is_flat ? 1e7 : 1e8), "flat is %d at step size %g", s->flat,
+              s->step_size);
+        free(s);
+    }
+}
+static void test_after_warm_up(void)
+{
+    enum { DIM = 5, CHAINS = 2 };
+    for (int sampler = GPUMC_SAMPLER_AUTO; sampler <= GPUMC_SAMPLER_HMC; sampler++) {
+        const gpumc_adapt_options o = { .num_chains = CHAINS, .num_warmup = 60, .sampler = (gpumc_sampler)sampler };
+        const size_t bytes = gpumc_adapt_bytes(NULL, DIM, &o), each = gpumc_nuts_bytes(DIM, 10);
+        gpumc_adapt *a = gpumc_adapt_init(calloc(1, bytes), bytes, NULL, DIM, &o, NULL);
+        const double start[DIM] = { 1 };
+        gpumc_nuts *chains[CHAINS];
+        double step = 0;
+        int goes_on = 0, rounds = 0;
+        for (uint32_t c = 0; c < CHAINS; c++)
+            chains[c] = gpumc_nuts_init(calloc(1, each), each, DIM, 10, gpumc_adapt_metric(a, c), 0, 5, c, start,
+                                        NULL);
+        for (int i = 0; i < 300; i++) {
+            for (size_t c = 0; c < CHAINS; c++) machine_draw(chains[c], steep, DIM);
+            const int more = gpumc_adapt_update(a, chains);
+            if (i == 70) step = chains[0]->step_size;
+            goes_on += i > 70 && (more || chains[0]->step_size != step);
+            rounds += more;
+        }
+        CHECK(rounds == 60 && goes_on == 0, "sampler %d: %d rounds of warm-up, %d after its end", sampler, rounds,
+              goes_on);
+        for (uint32_t c = 0; c < CHAINS; c++) free(chains[c]);
+        free(a);
+    }
+}
+
 /* Which chains are judged healthy. The draws of each are those of a normal of standard deviation sd and of mass
    e^mass: a spike of high density but little mass is not healthy. */
 static void test_judge(void)
@@ -1441,6 +1499,8 @@ int main(void)
     test_eigen();
     test_strongest();
     test_judge();
+    test_flat();
+    test_after_warm_up();
     test_pause();
     return check_end();
 }
