@@ -285,7 +285,7 @@ static double counting_down(const double *x, double *g, void *data)
 }
 static void check_stop_at_start(void)
 {
-    static const size_t at[] = { 1, 2, 30, 101, 150, 201 };
+    static const size_t at[] = { 1, 2, 30, 101, 150, 171 };
     static const gpumc_param forty = { .name = "x", .size = 40 };
     for (size_t k = 0; k < sizeof at / sizeof *at; k++) {
         countdown c = { 0, at[k], { 0 } };
