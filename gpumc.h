@@ -83,7 +83,10 @@
      product of scales, as in horseshoes, is a block lam of its own, half-Cauchy(0, tau). Location and scale
      stand earlier in the list, and the scale has a kind that keeps it positive. The block itself is real
      (GPUMC_UNBOUNDED): for a positive quantity model its logarithm w; the log density of w is that of exp(w)
-     plus w. .centring forces a form, and GPUMC_CENTRED that of a location that is in no hierarchy itself.
+     plus w (a gamma frailty: scale s, density gamma(1 / s^2, 1 / s^2) of exp(w)). A second-order walk is one
+     of slopes, which the density adds up. Known correlations of elements, as of kin, are best turned into
+     different scales by eigenvectors. .centring forces a form, and GPUMC_CENTRED that of a location that is
+     in no hierarchy itself.
      Data may inform blocks of one size jointly, such as intercepts and slopes of a covariate far from 0:
      warm-up detects that, and gives every group coordinates of its own.
      Correlated blocks of one size (intercepts, slopes): K blocks name an earlier K x K block, .factor = "L",
@@ -162,7 +165,8 @@
      single runs, but runs that look well are kept, and HMC and MAMS seldom enter narrow regions: if the scale
      of data nears 0, the lowest percents of its distribution may be missing, and with them a tenth of its sd;
      so may a separate mode, or a long tail such as Student's of one among very many parameters. If that
-     matters, ask for NUTS and a target_accept of 0.99.
+     matters, ask for NUTS and a target_accept of 0.99. The scale of elements that do not declare it may lack
+     its lowest percents by any sampler: declare it, or integrate the elements out.
      fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
      _HMC) forces one. If memory is short use thin. A smoother or cheaper density may guide HMC and MAMS: see
      guide in gpumc_model.
