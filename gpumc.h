@@ -22175,6 +22175,7 @@ typedef struct gpumc__lines {
     double *q, *point, *work, lp;                          /* q, lp: the draw on the line; scratch */
     int beyond;                                            /* whether the point is where no draw is */
     int slow;                                              /* lines whose density falls slowly */
+    double highest;                                        /* beyond the draws, log density above a draw's */
 } gpumc__lines;
 
 /* The draws' range in a column of block p, widened by a quarter on both sides (positive: down to half). */
@@ -22259,6 +22260,7 @@ static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
         double reach = ray ? sqrt(dim) + 4 : 6, mass;
         for (int nothing = 0, step = 0; nothing < 2 && step < 10; step++, reach *= 1.5) {
             mass = gpumc__line_at(all, k, ray ? gpumc__log(reach / at) : side * reach - at);
+            if (all->beyond) all->highest = fmax(all->highest, mass);
             mass = 0.4 * (ray ? 1 : reach) * gpumc__exp(fmin(mass, 700));
             nothing = mass > 1e-4 ? 0 : nothing + 1;
             outside += all->beyond ? mass : 0;
@@ -22894,6 +22896,10 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
         return r->elsewhere || apart || status != GPUMC_OK ? status : gpumc__look_elsewhere(r);
     }
     gpumc_column_name(f, all.extents[found % all.n].column, name, sizeof name);
+    if (all.highest > 1e10)
+        return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "far from all draws%s%s the log density is higher by "
+                           "up to %.3g: does it lose its digits there, as differences of lgamma do?",
+                           found < all.n ? ", along " : "", found < all.n ? name : "", all.highest);
     return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is, far from "
                        "all of them %s%s: estimates miss it; %s may find it",
                        gpumc__significant(100 * most, 1, number),
@@ -23293,6 +23299,8 @@ static const char *gpumc__calls_for_trees(const gpumc__run *r)
         || f->options.on_draw) return NULL;
     for (size_t i = 0; i < f->n_warnings; i++) {
         const gpumc_warning *w = &f->warnings[i];
+        if (w->code == GPUMC_W_JUMPS || w->code == GPUMC_W_GRADIENT || w->code == GPUMC_W_CHANGED
+            || w->code == GPUMC_W_IMPROPER) return NULL;                /* the model is to be mended first */
         if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK || w->code == GPUMC_W_DIVERGENT
             || (w->code == GPUMC_W_UNSEEN && !r->elsewhere)) held = w;
         if (w->code == GPUMC_W_RHAT ? w->value > 1.05 : w->code == GPUMC_W_ESS && w->value < 100) slow = w;

@@ -1843,6 +1843,31 @@ static void check_rounding_far_out(void)
     }
 }
 
+/* A log density that is rounding error beyond 8 sd, as large as its terms: UNSEEN says so, not that mass is there, and
+   NUTS does not draw again for it. */
+static double lost_digits(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    (void)data;
+    for (int i = 0; i < 10; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+    return fabs(x[0]) > 8 ? 1e12 : lp;
+}
+static void check_lost_digits(void)
+{
+    static const gpumc_param ten = { .name = "x", .size = 10 };
+    const gpumc_model m = { .params = &ten, .n_params = 1, .log_density = lost_digits };
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const gpumc_warning *w = warning_of(&fit, GPUMC_W_UNSEEN);
+        CHECK(w && strstr(w->text, "along x[1] the log density is higher by up to 1e+12: does it lose its digits"),
+              "seed %d: %s", (int)seed, w ? w->text : "no word");
+        CHECK(!strstr(fit.sampler_reason, "again"), "%s", fit.sampler_reason);
+        gpumc_free(&fit);
+    }
+}
+
 /* A lesser mode that overlaps the bulk, without a gap between them, must not pass for a tail: the draws of HMC are
    kept in at most 5 of 40 runs. */
 static double shouldered(const double *x, double *g, void *data)
@@ -2301,6 +2326,7 @@ int main(void)
     check_run_off();
     check_flat_logarithms();
     check_rounding_far_out();
+    check_lost_digits();
     check_tenth();
     check_far_start();
     check_uncounted();
