@@ -20542,7 +20542,7 @@ typedef struct gpumc__run {
     gpumc__chain *chains;
     gpumc_nuts **machines;
     size_t n_chains, chunk; /* chunk: draws a thread makes before it takes the chain furthest behind */
-    int elsewhere;                           /* whether a separate mode is unseen: trees do not help */
+    int elsewhere;             /* whether a separate mode is unseen, or none at all: trees do not help */
     double astray, *mode;                    /* log share of mass where the draws are, if a mode without any
                                                 has nearly all, else 0; for each chain a start there */
     size_t ran_off, off_chain;               /* 1 + a value that ran off in warm-up; the chain */
@@ -22870,6 +22870,13 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
         if (mean > most) { found = k; most = mean; }
         if (4 * all.slow > 3 * GPUMC__LINE_DRAWS) tail = k;
     }
+    if (found != GPUMC__NONE && all.highest > 1e10) {
+        r->elsewhere = 1;
+        gpumc_column_name(f, all.extents[found % all.n].column, name, sizeof name);
+        return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "far from all draws%s%s the log density is higher by "
+                           "up to %.3g: does it lose its digits there, as differences of lgamma do?",
+                           found < all.n ? ", along " : "", found < all.n ? name : "", all.highest);
+    }
     if (found == GPUMC__NONE && r->unseen.share > 0 && gpumc__share_seen(r) < 0.4 * r->unseen.share) {
         gpumc_column_name(f, r->unseen.extents->column, name, sizeof name);
         return gpumc__warn(f, GPUMC_W_UNSEEN, 0, r->unseen.share, "no draw was where about %s %% of the mass "
@@ -22896,10 +22903,6 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
         return r->elsewhere || apart || status != GPUMC_OK ? status : gpumc__look_elsewhere(r);
     }
     gpumc_column_name(f, all.extents[found % all.n].column, name, sizeof name);
-    if (all.highest > 1e10)
-        return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "far from all draws%s%s the log density is higher by "
-                           "up to %.3g: does it lose its digits there, as differences of lgamma do?",
-                           found < all.n ? ", along " : "", found < all.n ? name : "", all.highest);
     return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is, far from "
                        "all of them %s%s: estimates miss it; %s may find it",
                        gpumc__significant(100 * most, 1, number),

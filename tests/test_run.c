@@ -1843,29 +1843,34 @@ static void check_rounding_far_out(void)
     }
 }
 
-/* A log density that is rounding error beyond 8 sd, as large as its terms: UNSEEN says so, not that mass is there, and
-   NUTS does not draw again for it. */
+/* A log density that is rounding error about 9 sd from its centre, as large as its terms: UNSEEN says so, not that
+   mass is there, and NUTS does not draw again for it. */
 static double lost_digits(const double *x, double *g, void *data)
 {
     double lp = 0;
     (void)data;
     for (int i = 0; i < 10; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
-    return fabs(x[0]) > 8 ? 1e12 : lp;
+    return x[0] > 8 && x[0] < 10 ? 1e12 : lp;
 }
 static void check_lost_digits(void)
 {
-    static const gpumc_param ten = { .name = "x", .size = 10 };
+    static const double init[10] = { 0.5 };
+    static const gpumc_param ten = { .name = "x", .size = 10, .init = init };
     const gpumc_model m = { .params = &ten, .n_params = 1, .log_density = lost_digits };
+    int n_there = 0;
     for (uint64_t seed = 1; seed <= 6; seed++) {
         const gpumc_sample_options o = { .seed = seed };
         gpumc_fit fit;
         CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
         const gpumc_warning *w = warning_of(&fit, GPUMC_W_UNSEEN);
-        CHECK(w && strstr(w->text, "along x[1] the log density is higher by up to 1e+12: does it lose its digits"),
+        const int is_there = gpumc_summarise(&fit, 0).mean > 5;             /* all chains have met it in warm-up */
+        CHECK(is_there || (w && strstr(w->text, "along x[1] the log density is higher by up to 1e+12: does it lose ")),
               "seed %d: %s", (int)seed, w ? w->text : "no word");
+        n_there += is_there;
         CHECK(!strstr(fit.sampler_reason, "again"), "%s", fit.sampler_reason);
         gpumc_free(&fit);
     }
+    CHECK(n_there < 4, "%d of 6 runs ended there", n_there);
 }
 
 /* A lesser mode that overlaps the bulk, without a gap between them, must not pass for a tail: the draws of HMC are
