@@ -20512,10 +20512,14 @@ typedef struct gpumc__carrier { FILE *file; int reading, failed; uint64_t sum; }
 /* Head of a checkpoint file; magic and version never move. build: checksum of what must agree to read it. */
 typedef struct gpumc__seal { char magic[8], version[16]; uint64_t build, model; } gpumc__seal;
 
+/* Options as given or by default, which a run that draws again or goes on changes. */
+typedef struct gpumc__asked { double target_accept, thin; } gpumc__asked;
+
 typedef struct gpumc__checkpoint {
     char *path, *older, *unfinished, *folder;        /* one allocation; path NULL: no checkpoint */
     gpumc__carrier from;                     /* the file that is resumed, if `reading` is set */
     gpumc__seal seal;                        /* of that file */
+    gpumc__asked asked;
     int is_whole;                            /* path is intact: the next saving keeps it as older */
     int is_gone;                             /* path was not there, only older: ended between two renamings */
     double due;                              /* when the next is to be written, in seconds */
@@ -20693,7 +20697,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    A chain may be anywhere within a transition, waiting for its next gradient. How far chains are when a file
    is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 16    /* to be raised when what is saved, or what it means, changes */
+#define GPUMC__CHECKPOINT_FORMAT 17    /* to be raised when what is saved, or what it means, changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -20861,20 +20865,19 @@ static gpumc__seal gpumc__seal_of(const gpumc_model *m)
     return s;
 }
 
-/* Options become those saved; one that is given with another value is an error. */
+/* Options become those saved. Another value that is given is an error, but not the one that the run began
+   with. */
 static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sample_options *saved,
-                                         gpumc_error *error)
+                                         gpumc__asked asked, gpumc_error *error)
 {
-    const double once = gpumc__target_again(o->target_accept), twice = gpumc__target_again(once);
-    const int raised = saved->target_accept == once || saved->target_accept == twice;      /* by the run */
-    const int doubled = saved->thin == 2 * o->thin || saved->thin == 4 * o->thin;          /* likewise */
 #define GPUMC__SAME(name) { #name, (double)o->name, (double)saved->name }
 #define GPUMC__SAME_FLAG(name) { #name, o->name ? 1. : 0., saved->name ? 1. : 0. }
     const struct { const char *name; double given, saved; } pairs[] = {
         GPUMC__SAME(num_chains), GPUMC__SAME(num_warmup), GPUMC__SAME(num_samples),
-        { "thin", doubled ? 0 : (double)o->thin, (double)saved->thin },
+        { "thin", (double)o->thin == asked.thin ? 0 : (double)o->thin, (double)saved->thin },
         GPUMC__SAME(step_size), GPUMC__SAME(path_length),
-        { "target_accept", raised ? 0 : o->target_accept, saved->target_accept },
+        { "target_accept", o->target_accept == asked.target_accept ? 0 : o->target_accept,
+          saved->target_accept },
         GPUMC__SAME(max_treedepth), GPUMC__SAME(metric), GPUMC__SAME(sampler), GPUMC__SAME(init_radius),
         GPUMC__SAME(seed), { "seed modulo 2^32", (double)(uint32_t)o->seed, (double)(uint32_t)saved->seed },
         GPUMC__SAME(first_chain_id), GPUMC__SAME_FLAG(early_stop), GPUMC__SAME_FLAG(keep_stuck_chains),
@@ -20899,6 +20902,7 @@ static void gpumc__checkpoint_contents(gpumc__writer *w, const void *of)
     gpumc__carrier k = { w->file, 0, 0, GPUMC__FNV_START };
     double probe = gpumc__density_here(r);
     gpumc__carry(&k, &seal, sizeof seal);
+    gpumc__carry(&k, &r->checkpoint->asked, sizeof r->checkpoint->asked);
     gpumc__carry(&k, r->options, offsetof(gpumc_sample_options, progress));
     gpumc__carry_run(&k, r, &probe);
     gpumc__carry(&k, &k.sum, sizeof k.sum);
@@ -20983,9 +20987,10 @@ static gpumc_status gpumc__open_newest(gpumc__checkpoint *p, gpumc_sample_option
         return gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.100s was written by another build (gpumc %.15s, "
                            "this is " GPUMC_VERSION "): resume with the program that wrote it", path,
                            p->seal.version);
+    gpumc__carry(&p->from, &p->asked, sizeof p->asked);
     gpumc__carry(&p->from, &saved, offsetof(gpumc_sample_options, progress));
     if (p->from.failed) return gpumc__file_failed(error, path, "read");
-    return gpumc__merge_options(o, &saved, error);
+    return gpumc__merge_options(o, &saved, p->asked, error);
 }
 
 /* Sets the file names. A resumed run opens its file; a new run must not overwrite what an old one left. */
@@ -23475,6 +23480,8 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     run.warmup = 1;
     run.begin = gpumc__seconds();
     run.n_crowd = gpumc__resolve_options(o, layout);
+    if (!checkpoint->from.reading) checkpoint->asked.target_accept = o->target_accept;
+    if (!checkpoint->from.reading) checkpoint->asked.thin = o->thin;
     run.share = run.n_crowd / o->threads;
     if (layout->n_free < GPUMC__CROWD_DIM || !layout->model->log_density) run.n_crowd = o->threads;
     run.n_chains = (size_t)o->num_chains;

@@ -785,9 +785,8 @@ static void check_interval(void)
 
 /* ---- files that are refused ------------------------------------------------------------------------ */
 
-static gpumc_sample_options stopped_run(const gpumc_model *m, size_t after)
+static gpumc_sample_options stopped_run_of(const gpumc_model *m, size_t after, gpumc_sample_options o)
 {
-    gpumc_sample_options o = small;
     gpumc_fit fit;
     o.checkpoint = path;
     o.stop = &stop;
@@ -798,6 +797,8 @@ static gpumc_sample_options stopped_run(const gpumc_model *m, size_t after)
     arm(0);
     return o;
 }
+static gpumc_sample_options stopped_run(const gpumc_model *m, size_t after)
+{ return stopped_run_of(m, after, small); }
 
 /* The file of that name is refused with this status and these words, and stays as it is. */
 static void refused(int line, const gpumc_model *m, const gpumc_sample_options *o, gpumc_status wanted,
@@ -970,6 +971,30 @@ static void check_mismatches(void)
 
 /* Whatever is wrong with the newest file, the generation before it is read, with a warning, and is not lost when the
    run saves again. */
+/* A run may raise its thin and its target_accept. It is the ones that it began with, or has now, that may be given
+   when it is resumed, not others that it might have begun with. */
+static void check_asked(void)
+{
+    const gpumc_model m = schools(0);
+    gpumc_sample_options given = small;
+    given.thin = 4;
+    given.target_accept = 0.95;
+    stopped_run_of(&m, late, given);
+    given = (gpumc_sample_options){ .thin = 2 };
+    refused(__LINE__, &m, &given, GPUMC_ERROR_ARGUMENT, "thin is 2 here and 4", "checkpoint");
+    given = (gpumc_sample_options){ .target_accept = 0.8 };
+    refused(__LINE__, &m, &given, GPUMC_ERROR_ARGUMENT, "target_accept is 0.8 here and 0.95", "checkpoint");
+    const gpumc_sample_options raised = { .thin = 8, .target_accept = 0.95 };
+    const gpumc__asked began = { 0.8, 2 };
+    for (int k = 0; k < 4; k++) {
+        gpumc_error error = { GPUMC_OK, "" };
+        gpumc_sample_options o = { .thin = k == 0 ? 2 : k == 1 ? 8 : k == 2 ? 0 : 4, .target_accept = k ? 0 : 0.8 };
+        CHECK((gpumc__merge_options(&o, &raised, began, &error) == GPUMC_OK) == (k < 3), "%d: %s", k, error.text);
+        CHECK(k == 3 || (o.thin == 8 && o.target_accept == 0.95), "%d: thin %d", k, o.thin);
+    }
+    remove_files();
+}
+
 static void check_fallback(void)
 {
     const gpumc_model m = schools(0);
@@ -1199,6 +1224,7 @@ int main(void)
     check_damage();
     check_seal();
     check_mismatches();
+    check_asked();
     check_fallback();
     check_taken_away();
     check_failed_stop();
