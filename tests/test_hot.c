@@ -268,6 +268,7 @@ static void hierarchy_make(hierarchy *m, const problem *q, const problem *normal
     m->rows[2].guide = &m->guide;
     m->rows[2].takes = m->third;
     m->rows[2].n_takes = 3;
+    for (int k = 0; k < 3; k++) m->rows[k].data.group = NULL, m->rows[k].data.n_groups = 0;     /* from takes */
     m->data.params = m->params;
     m->data.n_params = 6;
     m->data.priors = m->priors;
