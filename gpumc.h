@@ -7777,7 +7777,7 @@ static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
                         "%s", gpumc__kind_names[p->kind],
                         p->kind == GPUMC_UNIT || p->kind == GPUMC_INTERVAL
                             ? "model its logit instead (gpumc_hier_data has links)"
-                        : p->kind > GPUMC_AFFINE ? "multiply such values by the scale in the density"
+                        : p->kind == GPUMC_SUM_TO_ZERO ? "multiply the values by the scale in the density"
                         : "model its logarithm instead (gpumc_hier_data has links)")
         || GPUMC__WRONG(p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
                         (double)p->walk_dim, (double)n_dims)
@@ -8465,7 +8465,6 @@ typedef struct gpumc__probing {
 
 static int gpumc__is_requested(const gpumc_stop_flag *stop)
 { return stop && gpumc__load_flag(&stop->requested); }
-
 
 /* Difference quotients about the point, the distance of the two one-sided ones (infinite where one side has
    no density), their step, and the error that rounding of the log density may give them. */
@@ -12957,7 +12956,7 @@ static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
 
 /* ---- search for a first step size (Stan's rule) ------------------------------------------------ */
 /* Doubles or halves step_size (0.1 at first), with a fresh momentum each time, until the acceptance of one
-   step crosses 0.8. Ends and sets flat above 1e7, where the density has no curvature, and below 1e-300. */
+   step crosses 0.8. Ends and sets flat above 1e7, if such steps are long, and below 1e-300. */
 static GPUMC_TEAM void gpumc__nuts_search(gpumc_nuts *s)
 {
     if (!(s->step_size > 0)) s->step_size = 0.1;
@@ -20546,7 +20545,7 @@ typedef struct gpumc__run {
     gpumc__chain *chains;
     gpumc_nuts **machines;
     size_t n_chains, chunk; /* chunk: draws a thread makes before it takes the chain furthest behind */
-    int elsewhere;             /* whether a separate mode is unseen, or none at all: trees do not help */
+    int elsewhere;       /* whether UNSEEN is of a separate mode or a broken density: trees do not help */
     double astray, *mode;                    /* log share of mass where the draws are, if a mode without any
                                                 has nearly all, else 0; for each chain a start there */
     size_t ran_off, off_chain;               /* 1 + a value that ran off in warm-up; the chain */
