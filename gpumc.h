@@ -11426,8 +11426,8 @@ static int gpumc__is_taken(const gpumc_hier_data *d, const char *name)
     return taken;
 }
 
-/* Whether a block names another that does not stand before it. */
-static int gpumc__names_unknown(const gpumc_model *m, size_t i, gpumc_error *error)
+/* Whether a block names another that does not stand before it, or a scale that may be negative. */
+static int gpumc__names_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
     const gpumc_param *p = &m->params[i];
     const char *const roles[] = { "location", "scale", "factor", "coefficients", "walk_coefficient" };
@@ -11435,7 +11435,9 @@ static int gpumc__names_unknown(const gpumc_model *m, size_t i, gpumc_error *err
     for (int k = 0; k < 5; k++)
         if (GPUMC__WRONG(names[k] && gpumc__find_param(m, i, names[k]) == i, "%s \"%.60s\" is not a "
                          "parameter earlier in the list; add it or move it up", roles[k], names[k])) return 1;
-    return 0;
+    const gpumc_param *scale = p->scale ? &m->params[gpumc__find_param(m, i, p->scale)] : NULL;
+    return GPUMC__WRONG(scale && !gpumc__is_positive(scale), "scale \"%.60s\" is not positive by declaration "
+                        "(GPUMC_%s); declare it GPUMC_POSITIVE", scale->name, gpumc__kind_names[scale->kind]);
 }
 
 /* Whether a name is that of a block or, behind a link, log_NAME and the like. */
@@ -11481,7 +11483,7 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
     const size_t n = d->n_params;
     const gpumc_model given = { NULL, d->params, n, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL };
     for (size_t i = 0; i < n; i++)
-        if (gpumc__block_is_wrong(&given, i, error) || gpumc__names_unknown(&given, i, error))
+        if (gpumc__block_is_wrong(&given, i, error) || gpumc__names_wrong(&given, i, error))
             return GPUMC_ERROR_MODEL;
     for (size_t s = 0; s < d->n_rows; s++)
         for (const gpumc_hier_take *t = d->rows[s].takes; t < d->rows[s].takes + d->rows[s].n_takes; t++)

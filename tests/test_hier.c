@@ -1426,6 +1426,9 @@ static void check_forgotten(void)
     d->params[3].scale = "tau";
     d->params[3].location = NULL;
     check_refused(&d->data, "\"mu\": nothing depends on it");
+    d->params[3].scale = "mu";
+    check_refused(&d->data, "scale \"mu\" is not positive by declaration (GPUMC_UNBOUNDED)");
+    d->params[3].scale = "tau";
     d->params[3].location = "moo";
     check_refused(&d->data, "location \"moo\" is not a parameter earlier in the list");
     d->params[3].location = "mu";
