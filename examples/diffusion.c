@@ -22,7 +22,7 @@
    drift 1        2.16    1.96 to  2.37    2.20     0.61    0.46 to  0.79    0.50
    drift 2        0.95    0.84 to  1.07    1.00     0.32    0.22 to  0.44    0.40
    quantities=250 least_ess=491 largest_r_hat=1.004
-   gradients=26778 divergences=0 warmup_s=0.2031 sampling_s=1.1967
+   gradients=26817 divergences=0 warmup_s=0.2031 sampling_s=1.1967
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
