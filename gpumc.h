@@ -22290,6 +22290,8 @@ static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
 enum { GPUMC__IMAGES = 256, GPUMC__EXCHANGED = 8, GPUMC__WATCHED = 64 };
 typedef enum gpumc__image_map {
     GPUMC__TURN, GPUMC__TURN_BLOCKS,       /* change of sign, or reflection between bounds */
+    GPUMC__TURN_ALL,                       /* change of sign of one slice, in all blocks as in SWAP_ALL; of
+                                              vectors, too, if others[0] is set */
     GPUMC__SWAP, GPUMC__SWAP_ALL,          /* an element and the next; slices, in all blocks with as many
                                               (second) along some dimension, rows or columns */
     GPUMC__SWAP_BLOCKS, GPUMC__SWAP_BOTH   /* both: also two others, or if they are one, within it */
@@ -22328,6 +22330,19 @@ static int gpumc__can_relabel(const gpumc__placed *p)
 static void gpumc__relabel(const gpumc__placed *p, double *x)
 { if (p->size == 1) gpumc__turn(p, &x[p->at]); else gpumc__exchange(&x[p->at], &x[p->at + 1]); }
 
+/* Changes the signs of slice i along every dimension of length n. */
+static void gpumc__turn_slices(const gpumc__placed *p, size_t n, size_t i, double *x)
+{
+    const gpumc_param *q = p->param;
+    const size_t *dims = q->n_dims > 0 ? q->dims : &p->size;
+    size_t apart = p->size;
+    for (size_t d = 0; d < q->n_dims || d == 0; d++) {
+        apart /= dims[d];
+        for (size_t at = i * apart; dims[d] == n && at < p->size; at += n * apart)
+            for (size_t j = at; j < at + apart; j++) x[p->at + j] = -x[p->at + j];
+    }
+}
+
 /* Exchanges slices i and i + 1 along every dimension of length n (not if x is NULL). Returns the distance
    between slices along the first such dimension; 0: there is none. */
 static size_t gpumc__swap_slices(const gpumc__placed *p, size_t n, size_t i, double *x)
@@ -22350,8 +22365,9 @@ static size_t gpumc__swap_slices(const gpumc__placed *p, size_t n, size_t i, dou
 static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, const double *draw)
 {
     const gpumc_layout *l = m->run->layout;
-    const int all = image->map == GPUMC__SWAP_ALL;
-    const gpumc__placed *first = &l->parts[image->first], *second = all ? first : &l->parts[image->second];
+    const int all = image->map == GPUMC__SWAP_ALL, turn = image->map == GPUMC__TURN_ALL;
+    const gpumc__placed *first = &l->parts[image->first];
+    const gpumc__placed *second = all || turn ? first : &l->parts[image->second];
     double *x = m->x;
     memcpy(x, draw, l->n_natural * sizeof *x);
     if (image->map == GPUMC__TURN) gpumc__turn(first, &x[first->at + image->element]);
@@ -22365,6 +22381,9 @@ static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, co
     else if (image->map == GPUMC__SWAP_BOTH) gpumc__exchange_blocks(third, fourth, x);
     for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && all; p++)
         gpumc__swap_slices(p, image->second, image->element, x);
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && turn; p++)
+        if (p->param->kind == GPUMC_UNBOUNDED && (p->param->n_dims > 1 || image->others[0]))
+            gpumc__turn_slices(p, image->second, image->element, x);
     if (image->map == GPUMC__SWAP)
         gpumc__exchange(&x[first->at + image->element], &x[first->at + image->element + 1]);
     return gpumc__is_beyond(m->extents, m->n, x);
@@ -22454,7 +22473,11 @@ static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
             const size_t n_dims = p->param->n_dims, *dims = n_dims > 0 ? p->param->dims : &p->size;
             for (size_t d = 0; d < n_dims || d == 0; d++) {
                 const int all = i + 1 < dims[d] && gpumc__count_like(l, p, dims[d]) > (n_dims < 2);
+                const int slice = n_dims > 1 && i < dims[d] && p->param->kind == GPUMC_UNBOUNDED;
                 n = gpumc__add_image(images, n, all, GPUMC__SWAP_ALL, a, dims[d], i);
+                n = gpumc__add_image(images, n, slice, GPUMC__TURN_ALL, a, dims[d], i);
+                n = gpumc__add_image(images, n, slice, GPUMC__TURN_ALL, a, dims[d], i);
+                if (slice && n < GPUMC__IMAGES) images[n - 1].others[0] = 1;
             }
             n = gpumc__add_image(images, n, swap, GPUMC__SWAP, a, a, i);
             n = gpumc__add_image(images, n, turn, GPUMC__TURN, a, a, i);
@@ -22469,7 +22492,7 @@ static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
 static void gpumc__name_image(const gpumc__mirror *m, const gpumc__image *image, char *text, size_t size)
 {
     const gpumc_layout *l = m->run->layout;
-    const int all = image->map == GPUMC__SWAP_ALL;
+    const int all = image->map == GPUMC__SWAP_ALL || image->map == GPUMC__TURN_ALL;
     const gpumc__placed *p = &l->parts[image->first], *q = all ? p : &l->parts[image->second];
     const char *a = p->param->name, *b = q->param->name;
     const char *turned = p->param->kind == GPUMC_UNBOUNDED ? "the sign of" : "the direction of";
@@ -22478,6 +22501,8 @@ static void gpumc__name_image(const gpumc__mirror *m, const gpumc__image *image,
     char one[48], two[48];
     gpumc_column_name(m->run->fit, at, one, sizeof one);
     if (image->map == GPUMC__TURN) snprintf(text, size, "%s %s reversed", turned, one);
+    else if (image->map == GPUMC__TURN_ALL)
+        snprintf(text, size, "the signs of %s and what is in line with it reversed, in like blocks too", one);
     else if (image->map == GPUMC__TURN_BLOCKS && p == q) snprintf(text, size, "%s %.40s reversed", turned, a);
     else if (image->map == GPUMC__TURN_BLOCKS)
         snprintf(text, size, "%s %.40s and %.40s reversed", turned, a, b);

@@ -1209,6 +1209,27 @@ static double loadings(const double *x, double *g, void *data)
     }
     return lp;
 }
+/* Two factors, f 2 x 3 and L 4 x 2, whose product is known: priors hold the second of f, and the first may turn. */
+static double two_factors(const double *x, double *g, void *data)
+{
+    static const double known[4][3] = { { 0, 6, -3 }, { 4, -1, 1 }, { -3, 6.25, -3.5 }, { 2, -3.5, 2 } };
+    static const double held[3] = { 0, 2, -1 };
+    const double *f = x, *L = x + 6;
+    double lp = 0;
+    (void)data;
+    for (int i = 0; i < 14; i++)
+        lp += gpumc_normal_lpdf(x[i], i / 3 == 1 ? held[i % 3] : 0, i / 3 == 1 ? 0.05 : 2, &g[i], NULL, NULL);
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 3; j++) {
+            const double r = (L[2 * i] * f[j] + L[2 * i + 1] * f[3 + j] - known[i][j]) / 0.1;
+            lp -= 0.5 * r * r;
+            for (int k = 0; k < 2; k++) {
+                g[6 + 2 * i + k] -= r * f[3 * k + j] / 0.1;
+                g[3 * k + j] -= r * L[2 * i + k] / 0.1;
+            }
+        }
+    return lp;
+}
 static double two_parts(const double *x, double *g, void *data)
 {
     static const double known[4][3] = { { 4, 6, 9 }, { 9, 5, 3 }, { 5.5, 5.7, 7.2 }, { 7.5, 5.3, 4.8 } };
@@ -1247,6 +1268,8 @@ static void check_images(void)
     static const size_t tall[] = { 4, 2 }, flat[] = { 2, 3 };
     static const gpumc_param parts[] = { { .name = "u", .kind = GPUMC_SIMPLEX, .dims = tall, .n_dims = 2 },
                                          { .name = "v", .kind = GPUMC_POSITIVE, .dims = flat, .n_dims = 2 } };
+    static const gpumc_param factors[] = { { .name = "f", .dims = flat, .n_dims = 2 },
+                                           { .name = "L", .dims = tall, .n_dims = 2 } };
     const struct { gpumc_model model; double middle; const char *named; } cases[] = {
         { { .params = v, .n_params = 2, .log_density = square_known }, 0, "with the sign of v reversed" },
         { { .params = rates, .n_params = 2, .log_density = sum_and_product }, 2.5, "with a and b exchanged" },
@@ -1258,6 +1281,8 @@ static void check_images(void)
         { { .params = shared, .n_params = 3, .log_density = shared_out }, 0,
           "with m and n exchanged, and reversed w" },
         { { .params = factor, .n_params = 2, .log_density = loadings }, 0, "with the sign of f and b reversed" },
+        { { .params = factors, .n_params = 2, .log_density = two_factors }, 0,
+          "with the signs of f[1,1] and what is in line with it reversed, in like blocks too" },
         { { .params = parts, .n_params = 2, .log_density = two_parts }, 0.5,
           "with u[1,1] and u[1,2] exchanged, in like blocks too" },
         { { .params = &two, .n_params = 1, .log_density = far_from_0 }, -20, NULL },
