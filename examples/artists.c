@@ -44,7 +44,7 @@
    level[2,4]     0.9277     0.0027     0.1752     0.6352     0.9248     1.2155      4186      3661   1.000
    level[2,5]     0.9262     0.0030     0.1874     0.6224     0.9268     1.2328      3966      3209   1.001
    ... 490 more, largest r_hat: level[50,4] 1.005; smallest ess: level[49,3] 2690
-   gradients=10884 divergences=0 warmup_s=0.0413 sampling_s=0.0581
+   gradients=10894 divergences=0 warmup_s=0.0413 sampling_s=0.0581
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
