@@ -22299,7 +22299,7 @@ typedef enum gpumc__image_map {
 typedef struct gpumc__image {
     gpumc__image_map map;
     size_t first, second, element;
-    unsigned char others[2];                               /* of SWAP_BOTH */
+    unsigned char others[2];                               /* of SWAP_BOTH; the first of TURN_ALL, too */
 } gpumc__image;
 typedef struct gpumc__mirror {
     const gpumc__run *run;
