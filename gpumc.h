@@ -21735,6 +21735,15 @@ static gpumc_status gpumc__fail_run_off(const gpumc__run *r, gpumc_error *error)
                        (double)(r->adapt->iteration + 1), name, (double)(r->off_chain + 1));
 }
 
+/* Iterations of warm-up while there are more, each with what is learned from it; returns whether any are left,
+   after a stop or where a chain runs off. */
+static int gpumc__iterate_warm_up(gpumc__run *r, int more)
+{
+    while (more && gpumc__advance(r, r->adapt->iteration + 1) && !gpumc__runs_off(r))
+        more = gpumc_adapt_update(r->adapt, r->machines);
+    return more;
+}
+
 /* Runs warm-up, or the rest of it; returns 0 when stopped before its end. */
 static int gpumc__warm_up(gpumc__run *r)
 {
@@ -21748,8 +21757,7 @@ static int gpumc__warm_up(gpumc__run *r)
         if (!more) gpumc__adapt_skip(a, r->machines);
         gpumc__phase(r, 1);
     }
-    while (more && gpumc__advance(r, a->iteration + 1) && !gpumc__runs_off(r))
-        more = gpumc_adapt_update(a, r->machines);
+    more = gpumc__iterate_warm_up(r, more);
     const size_t goal = f->n_warmup = r->n_iterations[1] = a->iteration;
     for (size_t c = 1; f->warmup_draws && c < r->n_chains; c++) {  /* shorter than planned: close gaps */
         memmove(f->warmup_draws + c * goal * columns, f->warmup_draws + c * planned * columns,
@@ -23350,7 +23358,6 @@ static const char *gpumc__calls_for_trees(const gpumc__run *r)
 static int gpumc__sample_again(gpumc__run *r, const char *finding)
 {
     gpumc_adapt *a = r->adapt;
-    int more = 1;
     if (finding) {
         gpumc__adapt_again(a, r->machines, GPUMC__AGAIN_WARMUP, finding);
         r->options->target_accept = a->options.target_accept;
@@ -23359,9 +23366,7 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
         gpumc__phase(r, 1);
     }
     if (r->warmup) {
-        while (more && gpumc__advance(r, a->iteration + 1) && !gpumc__runs_off(r))
-        more = gpumc_adapt_update(a, r->machines);
-        if (more) return 0;
+        if (gpumc__iterate_warm_up(r, 1)) return 0;
         r->fit->warmup_gradients = gpumc__count_gradients(r);
         r->fit->warmup_seconds = gpumc__seconds() - r->begin;
         gpumc__phase(r, 0);
