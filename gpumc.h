@@ -3322,7 +3322,7 @@ static int gpumc__sync_all(const char *folder)
     return done;
 }
 
-/* Asks for pages of 2 MB, which save page faults (some 2 us each in a virtual machine) and table look-ups. */
+/* Asks for pages of 2 MB, which save page faults and table look-ups. */
 #define GPUMC__LARGE_PAGE ((size_t)1 << 21)
 static void gpumc__want_large_pages(void *at, size_t bytes) { (void)madvise(at, bytes, 14 /* HUGEPAGE */); }
 #else
@@ -11426,18 +11426,17 @@ static int gpumc__is_taken(const gpumc_hier_data *d, const char *name)
     return taken;
 }
 
-/* Whether a block names another that does not stand before it, or a scale that may be negative. */
+/* Whether a block names a wrong location or scale, or another block that does not stand before it. */
 static int gpumc__names_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
     const gpumc_param *p = &m->params[i];
-    const char *const roles[] = { "location", "scale", "factor", "coefficients", "walk_coefficient" };
-    const char *const names[] = { p->location, p->scale, p->factor, p->coefficients, p->walk_coefficient };
-    for (int k = 0; k < 5; k++)
+    const char *const roles[] = { "factor", "coefficients", "walk_coefficient" };
+    const char *const names[] = { p->factor, p->coefficients, p->walk_coefficient };
+    for (int k = 0; k < 3; k++)
         if (GPUMC__WRONG(names[k] && gpumc__find_param(m, i, names[k]) == i, "%s \"%.60s\" is not a "
                          "parameter earlier in the list; add it or move it up", roles[k], names[k])) return 1;
-    const gpumc_param *scale = p->scale ? &m->params[gpumc__find_param(m, i, p->scale)] : NULL;
-    return GPUMC__WRONG(scale && !gpumc__is_positive(scale), "scale \"%.60s\" is not positive by declaration "
-                        "(GPUMC_%s); declare it GPUMC_POSITIVE", scale->name, gpumc__kind_names[scale->kind]);
+    return gpumc__link_is_wrong(m, i, "location", p->location, p->location_index, error)
+        || gpumc__link_is_wrong(m, i, "scale", p->scale, p->scale_index, error);
 }
 
 /* Whether a name is that of a block or, behind a link, log_NAME and the like. */
@@ -21735,8 +21734,8 @@ static gpumc_status gpumc__fail_run_off(const gpumc__run *r, gpumc_error *error)
                        (double)(r->adapt->iteration + 1), name, (double)(r->off_chain + 1));
 }
 
-/* Iterations of warm-up while there are more, each with what is learned from it; returns whether any are left,
-   after a stop or where a chain runs off. */
+/* Iterations of warm-up while there are more, each with what is learned from it; returns whether any are
+   left, after a stop or where a chain runs off. */
 static int gpumc__iterate_warm_up(gpumc__run *r, int more)
 {
     while (more && gpumc__advance(r, r->adapt->iteration + 1) && !gpumc__runs_off(r))

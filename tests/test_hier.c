@@ -1181,8 +1181,8 @@ static void check_bad_factors(void)
           .kind = GPUMC_CHOLESKY_CORR, .dims = two, .n_dims = 2 } },
         { 3, "n_dims is 3", { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = cube,
           .n_dims = 3 } },
-        { 5, "\"first\": factor \"M\" is not a parameter earlier in the list", { .name = "first", .size = J, .location = "mu", .scale = "tau",
-          .scale_index = kin_scale, .factor = "M" } },
+        { 5, "\"first\": factor \"M\" is not a parameter earlier in the list",
+          { .name = "first", .size = J, .location = "mu", .scale = "tau", .scale_index = kin_scale, .factor = "M" } },
         { 7, "\"third\": it has 5 elements, but \"first\", of the same factor, has 37", { .name = "third", .size = 5,
           .factor = "L" } },
     };

@@ -1346,7 +1346,7 @@ static double interrupted(gpumc_sampler sampler, size_t pause, int lossy)
 }
 
 /* A step size above 1e7 is that of a flat density, or of a metric that was learned where the density is steep: then
-   such steps, in units of the metric, are short. gpumc_adapt_update after the end of warm-up changes nothing. */
+   such steps, in units of the metric, are short. */
 static double level_ground(const double *x, double *g, size_t n)
 {
     (void)x, (void)n;
@@ -1375,6 +1375,8 @@ static void test_flat(void)
         free(s);
     }
 }
+
+/* gpumc_adapt_update returns 0 after the end of warm-up, whichever the sampler, and changes no step size. */
 static void test_after_warm_up(void)
 {
     enum { DIM = 5, CHAINS = 2 };

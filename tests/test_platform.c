@@ -1,4 +1,5 @@
-/* Processors that a process may use: what its container grants, and that who leaves one keeps the right to it. */
+/* Processors that a process may use: what its container grants, and that who leaves one keeps the right to it; memory
+   in large pages. */
 #define _DEFAULT_SOURCE
 #define GPUMC_IMPLEMENTATION
 #include "check.h"
