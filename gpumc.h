@@ -49,7 +49,7 @@
      implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>centring
                       >>bundles  >>links  >>model  >>check  >>rows  >>glm  >>device  >>hier  >>resolve
                       >>nuts  >>mams  >>adapt  >>forms  >>warm-up  >>diagnose  >>warnings  >>output
-                      >>stores  >>report  >>chains  >>checkpoint  >>run  >>doubts  >>sample
+                      >>stores  >>report  >>chains  >>checkpoint  >>rescale  >>run  >>doubts  >>sample
 
    THE DENSITY
      - It gets natural values x (a positive parameter is positive, a simplex sums to one) in the order of the
@@ -165,8 +165,13 @@
      single runs, but runs that look well are kept, and HMC and MAMS seldom enter narrow regions: if the scale
      of data nears 0, the lowest percents of its distribution may be missing, and with them a tenth of its sd;
      so may a separate mode, or a long tail such as Student's of one among very many parameters. If that
-     matters, ask for NUTS and a target_accept of 0.99. The scale of elements that do not declare it may lack
-     its lowest percents by any sampler: declare it, or integrate the elements out.
+     matters, ask for NUTS and a target_accept of 0.99.
+     One such region is found and entered: the neck of a funnel, where a small scale leaves elements too little
+     room for the step size, in hierarchies that are not declared or latent values that noisy data inform. If
+     warm-up meets one (fit.n_necks; the line about the sampler names the scale), every draw is followed by a
+     Metropolis move of the scale and its elements together, or with NUTS by three, of four gradients each or
+     so. A block of three elements or more has to depend on the scale, its elements not on each other given
+     the rest: a walk that is not declared has its necks still. A hierarchy that is declared is faster.
      fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
      _HMC) forces one. If memory is short use thin. A smoother or cheaper density may guide HMC and MAMS: see
      guide in gpumc_model.
@@ -2792,7 +2797,8 @@ typedef struct gpumc_sample_options {
     double target_accept;     /* 0: 0.8, or 0.95 with fewer than 3 parameters */
     int max_treedepth;        /* 0: 10 */
     gpumc_metric_kind metric; /* 0: by dimension and links */
-    gpumc_sampler sampler;    /* 0: chosen at the end of warm-up, see fit.sampler_reason */
+    gpumc_sampler sampler;    /* 0: chosen at the end of warm-up, see fit.sampler_reason. Others are what they
+                                 say: no other sampler draws again, and no scale moves along a neck */
     double step_size;         /* warm-up starts from it; 0: from one it finds; required with num_warmup -1 */
     double path_length;       /* of MAMS and HMC, in standard deviations (0: see gpumc_adapt_options) */
     uint64_t seed;
@@ -2871,6 +2877,7 @@ typedef struct gpumc_fit {
     double gradient_seconds, forecast_seconds;     /* of one, and of the whole run, measured at its start */
     size_t n_divergent, n_restarted;
     int threads;                          /* that ran chains, or shared the evaluations of one */
+    size_t n_necks;      /* scales that move along with their elements after every draw, see sampler_reason */
     int resumable;                        /* 1: stopped and saved; gpumc_resume can continue the run */
     void *memory;                         /* private: what gpumc_free releases */
     gpumc_allocator allocator;
@@ -12311,6 +12318,7 @@ GPUMC__HOT
 #define GPUMC__STREAM_START (5u << 24)
 #define GPUMC__STREAM_GENERATE (6u << 24)       /* 7u << 24: directions and points of >>check */
 #define GPUMC__STREAM_RESCUE (8u << 24)
+#define GPUMC__STREAM_RESCALE (9u << 24)
 #define GPUMC__MAX_DEPTH 20
 #define GPUMC__MAX_RANK 64
 #define GPUMC__DIVERGENCE 1000.0     /* energy error that counts as divergent, Stan's constant */
@@ -17167,12 +17175,12 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         GPUMC__WARN(v->strays > 0, HELD, 0, v->stays, "%.0f draws, in %.0f visits, lie where the density is "
             "far from the normal that HMC moves by: a region that is entered and left so seldom has too much "
             "or too little weight; compare with the sampler NUTS", v->strays, v->stays);
-    GPUMC__WARN(fit->n_warmup && aim > 0 && v->draws >= 100
+    GPUMC__WARN(fit->n_warmup && aim > 0 && v->draws >= 100 && !fit->n_necks
         && (accept > aim + 0.1 || accept < fmin(aim, asked) - 0.1), ACCEPT, accept > aim, accept,
         "mean acceptance is %.2f, where %.2f was wanted: the step size came out too %s; a longer num_warmup "
         "may help", accept, aim, accept > aim ? "short, which costs speed"
         : "long, or the guide, if there is one, is too far from the model");
-    const int learned = fit->n_warmup > 0 && fit->metric.kind != GPUMC_METRIC_UNIT;
+    const int learned = fit->n_warmup > 0 && fit->metric.kind != GPUMC_METRIC_UNIT && !fit->n_necks;
     GPUMC__WARN(learned && residual > 10, METRIC, 0, residual, "the metric does not fit: the squared Fisher "
         "residual is %s a dimension, where 0 is perfect; scales vary over the posterior, reparameterise",
         gpumc__significant(residual, 2, number));
@@ -20497,7 +20505,7 @@ typedef struct gpumc__chain {
     size_t done, goal;                       /* completed draws of this phase, and how many to reach */
     uint64_t gradients, leapfrogs;           /* of all phases; of this phase */
     size_t divergences;
-    int busy;
+    int busy, rescaled;                      /* rescaled: whether work was used since the draw, by a move */
     gpumc_progress progress;                 /* as last reported, under the lock */
     gpumc_nuts *nuts;                        /* from here on pointers, as in gpumc_nuts */
     double *work, *row;                      /* scratch of the model; one row of columns */
@@ -20531,6 +20539,11 @@ typedef struct gpumc__extent { size_t column; double low, high; } gpumc__extent;
 enum { GPUMC__LINES = 16 };
 typedef struct gpumc__unseen { double share; size_t n; gpumc__extent extents[GPUMC__LINES]; } gpumc__unseen;
 
+/* A free coordinate and the range of those that it moves along with it, see >>rescale; size of its moves; how
+   stiff elements are in the neck. */
+typedef struct gpumc__rescale { size_t scale, from, n; double size, stiff; } gpumc__rescale;
+enum { GPUMC__RESCALES = 4 };
+
 typedef struct gpumc__run {
     size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
     int warmup, again;                       /* again: how often trees drew again, see gpumc__sample_again */
@@ -20538,6 +20551,8 @@ typedef struct gpumc__run {
     double anew;                             /* 0, or the log share of mass that led to gpumc__sample_anew */
     int moved;                               /* whether that led to another mode, see r->mode */
     gpumc__unseen unseen;                    /* mass that paths missed and trees should find */
+    size_t n_rescales;
+    gpumc__rescale rescales[GPUMC__RESCALES];
     const gpumc_model *model;                /* what is above goes into checkpoints at once */
     gpumc_layout *layout;
     gpumc_adapt *adapt;
@@ -20551,6 +20566,7 @@ typedef struct gpumc__run {
                                                 has nearly all, else 0; for each chain a start there */
     size_t ran_off, off_chain;               /* 1 + a value that ran off in warm-up; the chain */
     volatile int stopped, overran, unstreamed;   /* overran: generate wrote past its outputs */
+    double *rescale_from, *rescale_by;       /* free coordinates, and how far to go for curvatures */
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
     int printed_lines;
@@ -20619,7 +20635,7 @@ static void gpumc__print_progress(gpumc__run *r, size_t c, size_t before)
 static double gpumc__natural_draw(gpumc__run *r, gpumc__chain *chain, double *row, double *unconstrained)
 {
     const gpumc_nuts *s = chain->nuts;
-    if (s->sampler != GPUMC_SAMPLER_NUTS && gpumc_nuts_stats(s)->selected > 0)
+    if (s->sampler != GPUMC_SAMPLER_NUTS && gpumc_nuts_stats(s)->selected > 0 && !chain->rescaled)
         memcpy(row, chain->work, r->layout->n_natural * sizeof(double));
     else gpumc__to_natural(r->layout, gpumc_nuts_draw(s), row, chain->work);
     return gpumc__to_kinds(r->layout, gpumc_nuts_draw(s), row, unconstrained, chain->work);
@@ -20697,7 +20713,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    A chain may be anywhere within a transition, waiting for its next gradient. How far chains are when a file
    is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 17    /* to be raised when what is saved, or what it means, changes */
+#define GPUMC__CHECKPOINT_FORMAT 18    /* to be raised when what is saved, or what it means, changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -20845,6 +20861,8 @@ static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
     gpumc__carry(k, &f->n_warmup, sizeof f->n_warmup);
     gpumc__carry(k, &f->warmup_gradients, sizeof f->warmup_gradients);
     gpumc__carry(k, &f->warmup_seconds, sizeof f->warmup_seconds);
+    gpumc__carry_rows(k, r->rescale_from, sizeof *r->rescale_from, 0, r->n_rescales ? f->n_free : 0);
+    gpumc__carry_rows(k, r->rescale_by, sizeof *r->rescale_by, 0, r->n_rescales ? f->n_free : 0);
     gpumc__carry_layout(k, r->layout);
     gpumc__carry_adapt(k, r->adapt);
     for (size_t c = 0; c < r->n_chains && !k->failed; c++) gpumc__carry_chain(k, r, c);
@@ -21060,6 +21078,282 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
     return z->store.status;
 }
 
+/* ====================================================================================== >>rescale
+   Moves of a scale together with the elements whose spread it rules. Where a hierarchy is not declared, or
+   elements are informed both by it and by noisy data, no coordinates are learned that suit every value of the
+   scale: the posterior is a funnel, whose neck is too narrow for the step size, and paths do not get in. If
+   warm-up finds such a neck, every draw is followed by a Metropolis move along it. Let theta be all other
+   coordinates. One Newton step from a fixed point z0, by two gradients, gives a centre m(theta) and a
+   precision H(theta) for every element z; the scale is moved at random, and the elements so that
+   (z - m) sqrt(H) stays, which is a bijection with Jacobian prod sqrt(H / H'). The move is accepted by the
+   density, so m and H need not be right: they only are if elements are normal and independent given theta,
+   and then the move is one of theta alone, the elements integrated out (the interweaving of Yu & Meng 2011,
+   with a learned map). Read first: gpumc__rescale_move. */
+/* Centres m in at->q and precisions H in at->p, given the other coordinates of q, which is used meanwhile.
+   Returns 0 where there are none. */
+static int gpumc__rescale_centre(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double *q,
+                                 gpumc__state *at)
+{
+    const size_t bytes = k->n * sizeof *q, from = k->from;
+    const double *z = r->rescale_from, *by = r->rescale_by;
+    gpumc__state *apart = gpumc__state_new(chain->nuts);
+    memcpy(apart->p + from, q + from, bytes);
+    memcpy(q + from, z + from, bytes);
+    int has = gpumc__is_finite(gpumc__eval(r->layout, 0, q, at->g, chain->work));
+    for (size_t i = from; i < from + k->n; i++) q[i] += by[i];
+    has &= gpumc__is_finite(gpumc__eval(r->layout, 0, q, apart->g, chain->work));
+    chain->gradients += 2;
+    for (size_t i = from; i < from + k->n; i++) {
+        at->p[i] = (at->g[i] - apart->g[i]) / by[i];
+        at->q[i] = z[i] + at->g[i] / at->p[i];
+        has &= at->p[i] > 0 && gpumc__is_finite(at->p[i]) && gpumc__is_finite(at->q[i]);
+    }
+    memcpy(q + from, apart->p + from, bytes);
+    apart->uses--;
+    return has;
+}
+
+/* Moves the scale of to->q by `by`, its elements along; at holds centres and precisions before, then those
+   after. Sets lp and gradient; returns lp + log Jacobian, -infinity where there is no such move. */
+static double gpumc__rescale_by(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double by,
+                                gpumc__state *to, gpumc__state *at)
+{
+    gpumc__state *after = gpumc__state_new(chain->nuts);
+    double log_jacobian = 0;
+    to->q[k->scale] += by;
+    const int has = gpumc__rescale_centre(r, chain, k, to->q, after);
+    for (size_t i = k->from; has && i < k->from + k->n; i++) {
+        const double narrower = gpumc_sqrt(at->p[i] / after->p[i]);
+        to->q[i] = after->q[i] + (to->q[i] - at->q[i]) * narrower;
+        log_jacobian += gpumc__log(narrower);
+        at->q[i] = after->q[i];
+        at->p[i] = after->p[i];
+    }
+    after->uses--;
+    if (!has) return -GPUMC_INF;
+    chain->gradients++;
+    to->lp = gpumc__eval(r->layout, 0, to->q, to->g, chain->work);
+    return to->lp + log_jacobian;
+}
+
+/* The largest precision of an element, in units of metric and step size. */
+static double gpumc__rescale_stiffness(const gpumc_nuts *s, const gpumc__rescale *k, const double *precision)
+{
+    double most = 0;
+    for (size_t i = k->from; i < k->from + k->n; i++)
+        most = fmax(most, precision[i] * gpumc__metric_variance(s->metric, i));
+    return most * s->step_size * s->step_size;
+}
+
+/* Whether a point is in a neck where steps are too long. */
+static int gpumc__rescale_is_narrow(gpumc__run *r, gpumc__chain *chain, const double *q)
+{
+    gpumc_nuts *s = chain->nuts;
+    gpumc__state *to = gpumc__state_new(s), *at = gpumc__state_new(s);
+    int is_narrow = 0;
+    memcpy(to->q, q, s->dim * sizeof(double));
+    for (size_t j = 0; j < r->n_rescales && !is_narrow; j++)
+        is_narrow = gpumc__rescale_centre(r, chain, &r->rescales[j], to->q, at)
+            && gpumc__rescale_stiffness(s, &r->rescales[j], at->p) > r->rescales[j].stiff;
+    to->uses--;
+    at->uses--;
+    return is_narrow;
+}
+
+/* Moves the draw along one of the necks that were found, at times by longer steps. */
+static void gpumc__rescale_once(gpumc__run *r, gpumc__chain *chain, gpumc_rng *rng)
+{
+    gpumc_nuts *s = chain->nuts;
+    const gpumc__rescale *k = &r->rescales[(size_t)(gpumc_rng_uniform(rng) * (double)r->n_rescales)];
+    const double size = gpumc_rng_uniform(rng) < 0.5 ? k->size : 4 * k->size;
+    const double by = gpumc_normal_rng(rng, 0, size), bar = gpumc__log(gpumc_rng_uniform(rng));
+    gpumc__state *to = gpumc__state_new(s), *at = gpumc__state_new(s);
+    memcpy(to->q, s->current->q, s->dim * sizeof(double));
+    if (gpumc__rescale_centre(r, chain, k, to->q, at)
+        && bar < gpumc__rescale_by(r, chain, k, by, to, at) - s->current->lp) {
+        gpumc__nuts_move(s, to->q, to->lp, to->g);
+        s->stats.lp = to->lp;
+    }
+    to->uses--;
+    at->uses--;
+}
+
+/* Between transitions, after warm-up. */
+static void gpumc__rescale_move(gpumc__run *r, size_t c)
+{
+    gpumc__chain *chain = &r->chains[c];
+    gpumc_nuts *s = chain->nuts;
+    chain->rescaled = !r->warmup && r->n_rescales > 0;
+    if (!chain->rescaled) return;
+    gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_RESCALE, s->draw, s->chain);
+    if (s->stats.divergent && (gpumc__rescale_is_narrow(r, chain, s->current->q)
+                               || gpumc__rescale_is_narrow(r, chain, s->divergence)))
+        s->stats.divergent = 0;          /* it came from a neck, or met one: moves lead in and out */
+    for (int n = s->sampler == GPUMC_SAMPLER_NUTS ? 3 : 1; n > 0; n--) gpumc__rescale_once(r, chain, &rng);
+}
+
+/* Adds to the reason for the sampler which scales move. */
+static void gpumc__rescale_say(const gpumc__run *r)
+{
+    char *text = r->fit->sampler_reason;
+    for (size_t j = 0; j < r->n_rescales; j++) {
+        const gpumc__placed *p = r->layout->parts;
+        const size_t used = strlen(text), at = r->rescales[j].scale;
+        while (at >= p->free_at + p->free_size) p++;
+        snprintf(text + used, sizeof r->fit->sampler_reason - used, "%s%.20s", j ? ", " : "; moves along ",
+                 p->param->name);
+    }
+}
+
+/* ---- what is learned at the end of warm-up --------------------------------------------------------- */
+/* The share of mass along a move from a chain's draw where elements are so narrow that steps are too long; 0
+   also if that is nearly everywhere, as then another scale makes them so. */
+static double gpumc__rescale_beyond(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double step)
+{
+    gpumc_nuts *s = chain->nuts;
+    gpumc__state *to = gpumc__state_new(s), *at = gpumc__state_new(s);
+    double mass = 0, beyond = 0;
+    for (int way = 1; way >= -1; way -= 2) {             /* first to where it is narrow */
+        double log_mass = s->current->lp, jacobian = 0;
+        memcpy(to->q, s->current->q, s->dim * sizeof(double));
+        int goes = gpumc__rescale_centre(r, chain, k, to->q, at);
+        for (int n = 0; goes && n < (way > 0 ? 9 : 4); n++) {
+            if (n > 0 || way > 0) {
+                const double weight = gpumc_exp(log_mass - s->current->lp);
+                mass += weight;
+                if (gpumc__rescale_stiffness(s, k, at->p) > k->stiff) beyond += weight;
+            }
+            log_mass = gpumc__rescale_by(r, chain, k, way * step, to, at) + jacobian;
+            jacobian = log_mass - to->lp;
+            goes = log_mass > s->current->lp - 12;
+        }
+    }
+    to->uses--;
+    at->uses--;
+    return mass > 0 && beyond < 0.9 * mass ? beyond / mass : 0;
+}
+
+/* Draws, and elements of a block, that are looked at; pairs of a scale and a block, and chains, to try. */
+enum {
+    GPUMC__RESCALE_DRAWS = 64, GPUMC__RESCALE_ELEMENTS = 64,
+    GPUMC__RESCALE_TRIES = 8, GPUMC__RESCALE_CHAINS = 4
+};
+
+/* Means of late draws of warm-up, and a tenth of their standard deviations. */
+static void gpumc__rescale_prepare(gpumc__run *r)
+{
+    const gpumc_adapt *a = r->adapt;
+    const size_t first = a->n_kept / 3, n = a->n_kept - first;
+    memset(r->rescale_from, 0, a->dim * sizeof(double));
+    memset(r->rescale_by, 0, a->dim * sizeof(double));
+    for (size_t d = 0; d < n; d++)
+        gpumc__welford(r->rescale_from, r->rescale_by, a->q + (first + d) * a->dim, a->dim,
+                       1 / (double)(d + 1));
+    for (size_t i = 0; i < a->dim; i++) r->rescale_by[i] = 0.1 * sqrt(r->rescale_by[i] / (double)n);
+}
+
+/* Slopes of a block: logs of the summed squares of its gradient, in units of its spread, in some draws. */
+static void gpumc__rescale_slopes(const gpumc__run *r, const gpumc__placed *p, double *y)
+{
+    const gpumc_adapt *a = r->adapt;
+    const size_t first = a->n_kept / 3, every = p->free_size / GPUMC__RESCALE_ELEMENTS + 1;
+    for (size_t d = 0; d < GPUMC__RESCALE_DRAWS; d++) {
+        const double *g = a->g + (first + d * (a->n_kept - first) / GPUMC__RESCALE_DRAWS) * a->dim;
+        double sum = 0;
+        for (size_t i = p->free_at; i < p->free_at + p->free_size; i += every)
+            sum += g[i] * g[i] * gpumc__metric_variance(&a->shared, i);
+        y[d] = gpumc__log(sum);
+    }
+}
+
+/* Correlation of these with a coordinate. */
+static double gpumc__rescale_correlation(const gpumc__run *r, size_t k, const double *y)
+{
+    const gpumc_adapt *a = r->adapt;
+    const size_t first = a->n_kept / 3;
+    double mx = 0, my = 0, xx = 0, yy = 0, xy = 0;
+    for (size_t d = 0; d < GPUMC__RESCALE_DRAWS; d++) {
+        const double *q = a->q + (first + d * (a->n_kept - first) / GPUMC__RESCALE_DRAWS) * a->dim;
+        const double x_off = q[k] - mx, y_off = y[d] - my, n = (double)(d + 1);
+        mx += x_off / n;
+        my += y_off / n;
+        xx += x_off * (q[k] - mx);
+        yy += y_off * (y[d] - my);
+        xy += x_off * (y[d] - my);
+    }
+    return xy / gpumc_sqrt(xx * yy);
+}
+
+/* A scale and a block; the correlation of the scale with the block's slopes; what chains find. */
+typedef struct gpumc__rescale_trial {
+    gpumc__run *run;
+    gpumc__rescale k;
+    double correlation, beyond[GPUMC__RESCALE_CHAINS];
+} gpumc__rescale_trial;
+
+static void gpumc__rescale_try_chain(size_t chain, int member GPUMC__UNUSED, void *trial)
+{
+    gpumc__rescale_trial *t = (gpumc__rescale_trial *)trial;
+    const double sd = 10 * t->run->rescale_by[t->k.scale];
+    t->beyond[chain] = gpumc__rescale_beyond(t->run, &t->run->chains[chain], &t->k,
+                                             t->correlation < 0 ? -sd : sd);
+}
+
+/* Whether there is a neck with mass that paths miss; if so, draws will be moved along it. Steps are too long
+   from a stiffness of 1.5 on, which is a neck if it is four times that at the mean of the draws. */
+static void gpumc__rescale_try(gpumc__run *r, gpumc__rescale_trial *t)
+{
+    const size_t n = gpumc__smaller(r->n_chains, GPUMC__RESCALE_CHAINS);
+    gpumc__chain *first = &r->chains[0];
+    gpumc__state *mean = gpumc__state_new(first->nuts), *at = gpumc__state_new(first->nuts);
+    double beyond = 0;
+    memcpy(mean->q, r->rescale_from, r->adapt->dim * sizeof(double));
+    const int has = gpumc__rescale_centre(r, first, &t->k, mean->q, at);
+    t->k.stiff = fmax(1.5, 4 * gpumc__rescale_stiffness(first->nuts, &t->k, at->p));
+    t->k.size = 20 * r->rescale_by[t->k.scale];
+    mean->uses--;
+    at->uses--;
+    if (!has) return;
+    gpumc_team_run(r->team, gpumc__rescale_try_chain, n, t);
+    for (size_t c = 0; c < n; c++) beyond += t->beyond[c] / (double)n;
+    if (beyond > 0.0005) r->rescales[r->n_rescales++] = t->k;
+}
+
+/* Inserts a trial into those of the highest correlations, in that order; returns how many there are. */
+static int gpumc__rescale_rank(gpumc__rescale_trial *trials, int n, gpumc__rescale_trial trial)
+{
+    int at = n < GPUMC__RESCALE_TRIES ? n : GPUMC__RESCALE_TRIES - 1;
+    if (n == GPUMC__RESCALE_TRIES && !(fabs(trial.correlation) > fabs(trials[at].correlation))) return n;
+    for (; at > 0 && fabs(trial.correlation) > fabs(trials[at - 1].correlation); at--)
+        trials[at] = trials[at - 1];
+    trials[at] = trial;
+    return n < GPUMC__RESCALE_TRIES ? n + 1 : n;
+}
+
+/* Seeks scales of blocks: coordinates that go with the sizes of their gradients. */
+static void gpumc__rescale_learn(gpumc__run *r)
+{
+    const gpumc_layout *l = r->layout;
+    gpumc__rescale_trial trials[GPUMC__RESCALE_TRIES];
+    double y[GPUMC__RESCALE_DRAWS];
+    int n = 0;
+    r->n_rescales = 0;
+    if (r->options->sampler != GPUMC_SAMPLER_AUTO || r->adapt->guided
+        || r->adapt->n_kept < GPUMC__RESCALE_DRAWS) return;
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
+        if (p->free_size < 3) continue;
+        gpumc__rescale_slopes(r, p, y);
+        for (const gpumc__placed *s = l->parts; s < l->parts + l->n_parts; s++)
+            for (size_t i = s->free_at; s != p && s->free_size <= 8 && i < s->free_at + s->free_size; i++) {
+                const gpumc__rescale_trial trial = { r, { i, p->free_at, p->free_size, 0, 0 },
+                                                     gpumc__rescale_correlation(r, i, y), { 0 } };
+                if (fabs(trial.correlation) > 0.3) n = gpumc__rescale_rank(trials, n, trial);
+            }
+    }
+    if (n > 0) gpumc__rescale_prepare(r);
+    for (int i = 0; i < n && r->n_rescales < GPUMC__RESCALES; i++) gpumc__rescale_try(r, &trials[i]);
+}
+
 /* ========================================================================================== >>run
    Start points, chains on threads, warm-up. A chain is advanced by whichever thread is free; its random
    numbers depend on its own counters alone, and what chains learn from each other is computed between the
@@ -21100,6 +21394,7 @@ static void gpumc__advance_chain(gpumc__run *r, size_t c, size_t n_draws)
         double *g = gpumc__nuts_gradient_wanted(chain->nuts);
         const double lp = gpumc__chain_eval(r, chain, q, g);
         if (!gpumc__chain_tell(r, chain, lp, g)) continue;
+        gpumc__rescale_move(r, c);
         gpumc__completed(r, c);
         n_draws--;
     }
@@ -21161,7 +21456,9 @@ static void gpumc__advance_batch(gpumc__run *r)
             total = gpumc__eval_finish(r->layout, gpumc_nuts_ask(k->nuts), jacobian[n], lp[n], grad, k->work);
             n++;
             k->gradients++;
-            if (gpumc__chain_tell(r, k, total, grad)) gpumc__completed(r, c);
+            if (!gpumc__chain_tell(r, k, total, grad)) continue;
+            gpumc__rescale_move(r, c);
+            gpumc__completed(r, c);
         }
         if (gpumc__is_due(r)) return;
     }
@@ -21384,6 +21681,8 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     r->chains = (gpumc__chain *)gpumc__take(arena, chains, sizeof(gpumc__chain));
     r->machines = (gpumc_nuts **)gpumc__take(arena, chains, sizeof(gpumc_nuts *));
     r->mode = GPUMC__TAKE_ROWS(double, chains, r->layout->n_natural);
+    r->rescale_from = gpumc__take_doubles(arena, dim);
+    r->rescale_by = gpumc__take_doubles(arena, dim);
     r->batch = GPUMC__TAKE_ROWS(double, r->model->log_density ? 0 : chains, 2 * r->layout->n_natural + 2);
     double *scratch = GPUMC__TAKE_ROWS(double, (size_t)r->n_crowd, r->layout->n_work);
     if (arena->base) {
@@ -21763,6 +22062,7 @@ static int gpumc__warm_up(gpumc__run *r)
                 goal * columns * sizeof(double));
         memmove(f->warmup_stats + c * goal, f->warmup_stats + c * planned, goal * sizeof(gpumc_draw_stats));
     }
+    if (!more && planned > 0) gpumc__rescale_learn(r);
     f->warmup_gradients = gpumc__count_gradients(r);
     f->warmup_seconds = gpumc__seconds() - r->begin;
     return !more;
@@ -21818,6 +22118,8 @@ static void gpumc__finish_fit(gpumc__run *r)
     f->n_restarted = a->n_restarts;
     f->sampler = a->sampler;
     memcpy(f->sampler_reason, a->reason, sizeof f->sampler_reason);
+    f->n_necks = r->n_rescales;
+    if (f->n_necks) gpumc__rescale_say(r);
 }
 
 /* ======================================================================================= >>doubts

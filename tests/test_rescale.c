@@ -1,0 +1,370 @@
+/* Moves of a scale along with its elements (>>rescale): the map and its Jacobian; hierarchies that are not declared,
+   and elements that noisy data inform, against the law of the scale with the elements integrated out; threads, batches
+   and resuming. Every z is in Monte Carlo standard errors; with 75 of them, 4.5 is exceeded by chance once in 2,000
+   runs of this test. */
+#define _DEFAULT_SOURCE
+#define GPUMC_IMPLEMENTATION
+#include "check.h"
+#include "../gpumc.h"
+#include "folder.h"
+#include "same.h"
+
+enum { J = 12, N = 30, POINTS = 5 };
+
+/* ---- groups whose hierarchy is not declared ------------------------------------------------------ */
+static double effect[J], se[J];
+
+static double groups_density(const double *x, double *g, void *data)
+{
+    const double mu = x[0], tau = x[1], *theta = x + 2;
+    double lp = gpumc_normal_lpdf(mu, 0, 5, &g[0], NULL, NULL) + gpumc_half_cauchy_lpdf(tau, 5, &g[1], NULL);
+    (void)data;
+    for (int j = 0; j < J; j++)
+        lp += gpumc_normal_lpdf(theta[j], mu, tau, &g[2 + j], &g[0], &g[1])
+            + gpumc_normal_lpdf(effect[j], theta[j], se[j], NULL, &g[2 + j], NULL);
+    return lp;
+}
+
+static void groups_batch(size_t n, const double *x, double *g, double *lp, void *data)
+{
+    for (size_t i = 0; i < n; i++) lp[i] = groups_density(x + i * (J + 2), g + i * (J + 2), data);
+}
+
+static void groups_generate(const double *x, gpumc_rng *rng, double *out, void *data)
+{
+    (void)data;
+    (void)rng;
+    *out = x[1] + x[2];
+}
+
+static const gpumc_output groups_output = { .name = "sum" };
+static const gpumc_param groups_params[] = {
+    { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "theta", .size = J } };
+static const gpumc_model groups_model = { .params = groups_params, .n_params = 3, .log_density = groups_density,
+                                          .generate = groups_generate, .outputs = &groups_output, .n_outputs = 1 };
+
+static void groups_draw(uint64_t seed, double tau)
+{
+    gpumc_rng rng = gpumc_rng_at(seed, 0, 0, 0);
+    for (int j = 0; j < J; j++) {
+        const double theta = gpumc_normal_rng(&rng, 1, tau);
+        se[j] = 1 + gpumc_rng_uniform(&rng);
+        effect[j] = gpumc_normal_rng(&rng, theta, se[j]);
+    }
+}
+
+/* log density of log tau, theta and mu integrated out, times tau^power. */
+static double groups_marginal(double log_tau, double power)
+{
+    const double tau = exp(log_tau);
+    double A = 1. / 25, B = 0, lp = (1 + power) * log_tau + gpumc_half_cauchy_lpdf(tau, 5, NULL, NULL);
+    for (int j = 0; j < J; j++) {
+        const double v = se[j] * se[j] + tau * tau;
+        lp -= 0.5 * log(v) + 0.5 * effect[j] * effect[j] / v;
+        A += 1 / v;
+        B += effect[j] / v;
+    }
+    return lp + 0.5 * B * B / A - 0.5 * log(A);
+}
+
+/* The largest |z|, over points where the known law has these shares below, of the share of draws below. */
+static double groups_worst(const gpumc_fit *fit, double power)
+{
+    static const double shares[POINTS] = { 0.005, 0.02, 0.1, 0.5, 0.9 };
+    enum { GRID = 20000 };
+    const double low = -25, step = 35. / GRID, *draws = fit->draws;
+    double *is_below = (double *)malloc(fit->n_chains * fit->n_draws * sizeof(double)), worst = 0, all = 0, sum = 0;
+    for (int i = 0; i < GRID; i++) all += exp(groups_marginal(low + step * (i + 0.5), power));
+    int k = 0;
+    for (int i = 0; i < GRID && k < POINTS; i++) {
+        sum += exp(groups_marginal(low + step * (i + 0.5), power)) / all;
+        if (sum < shares[k]) continue;
+        for (size_t n = 0; n < fit->n_chains * fit->n_draws; n++)
+            is_below[n] = log(draws[n * fit->n_columns + 1]) < low + step * (i + 1);
+        const gpumc_series s = { is_below, fit->n_chains, fit->n_draws, fit->n_draws, 1 };
+        worst = check_worst(worst, fabs(gpumc_mean(s).value - sum) / gpumc_mcse_mean(s).value);
+        k++;
+    }
+    free(is_below);
+    return worst;
+}
+
+static void check_groups(void)
+{
+    int caught = 0;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        groups_draw(seed, seed % 2 ? 1 : 0.3);
+        CHECK(gpumc_sample(&groups_model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        int n_warned = 0;
+        for (size_t i = 0; i < fit.n_warnings; i++) n_warned += !fit.warnings[i].note;
+        CHECK(n_warned == 0, "data set %d: %s", (int)seed, fit.warnings[0].text);
+        CHECK(fit.n_necks == 1 && strstr(fit.sampler_reason, "; moves along tau"), "data set %d: %s", (int)seed,
+              fit.sampler_reason);
+        const double worst = groups_worst(&fit, 0);
+        CHECK(worst < 4.5, "data set %d: z %.1f", (int)seed, worst);
+        caught += groups_worst(&fit, 0.5) > 4.5;               /* a Jacobian that is half an element off */
+        int differ = 0;
+        for (size_t i = 0; i < fit.n_chains * fit.n_draws; i++) {
+            const double *row = fit.draws + i * fit.n_columns;
+            differ += row[J + 2] != row[1] + row[2];
+        }
+        CHECK(differ == 0, "%d outputs are not of their draws", differ);
+        gpumc_free(&fit);
+    }
+    CHECK(caught == 10, "of 10 wrong laws %d were seen", caught);
+}
+
+/* ---- errors in variables: declared elements that noisy data inform --------------------------------- */
+static double measured[N], outcome[N];
+
+/* x: mean and spread of the true covariate, intercept, slope, noise of the outcome, the covariate itself unless it is
+   integrated out. */
+static double noisy_prior(const double *x, double *g)
+{
+    return gpumc_normal_lpdf(x[0], 0, 5, &g[0], NULL, NULL) + gpumc_half_normal_lpdf(x[1], 3, &g[1], NULL)
+        + gpumc_normal_lpdf(x[2], 0, 5, &g[2], NULL, NULL) + gpumc_normal_lpdf(x[3], 0, 3, &g[3], NULL, NULL)
+        + gpumc_half_normal_lpdf(x[4], 3, &g[4], NULL);
+}
+
+static double noisy_density(const double *x, double *g, void *data)
+{
+    double lp = noisy_prior(x, g);
+    (void)data;
+    for (int i = 0; i < N; i++) {
+        const double t = x[5 + i];
+        double by_mean = 0;
+        lp += gpumc_normal_lpdf(t, x[0], x[1], &g[5 + i], &g[0], &g[1])
+            + gpumc_normal_lpdf(measured[i], t, 0.7, NULL, &g[5 + i], NULL)
+            + gpumc_normal_lpdf(outcome[i], x[2] + x[3] * t, x[4], NULL, &by_mean, &g[4]);
+        g[2] += by_mean;
+        g[3] += by_mean * t;
+        g[5 + i] += by_mean * x[3];
+    }
+    return lp;
+}
+
+/* measured ~ normal(m, sqrt v), v = s^2 + 0.49; outcome given it ~ normal(a + b (m + k (measured - m)),
+   sqrt(b^2 c + noise^2)), where k = s^2 / v and c = 0.49 k. */
+static double noisy_marginal(const double *x, double *g, void *data)
+{
+    const double m = x[0], s = x[1], b = x[3], noise = x[4], v = s * s + 0.49, k = s * s / v, c = 0.49 * k;
+    const double k_by_s = 2 * s * 0.49 / (v * v), root = sqrt(v), sd = sqrt(b * b * c + noise * noise);
+    double lp = noisy_prior(x, g);
+    (void)data;
+    for (int i = 0; i < N; i++) {
+        const double off = measured[i] - m;
+        double by_mean = 0, by_sd = 0;
+        lp += gpumc_normal_lpdf(measured[i], m, root, NULL, &by_mean, &by_sd);
+        g[0] += by_mean;
+        g[1] += by_sd * s / root;
+        by_mean = by_sd = 0;
+        lp += gpumc_normal_lpdf(outcome[i], x[2] + b * (m + k * off), sd, NULL, &by_mean, &by_sd);
+        g[0] += by_mean * b * (1 - k);
+        g[1] += by_mean * b * off * k_by_s + by_sd * b * b * 0.49 * k_by_s / (2 * sd);
+        g[2] += by_mean;
+        g[3] += by_mean * (m + k * off) + by_sd * b * c / sd;
+        g[4] += by_sd * noise / sd;
+    }
+    return lp;
+}
+
+static void check_noisy(void)
+{
+    static const gpumc_param params[] = {
+        { .name = "m" }, { .name = "s", .kind = GPUMC_POSITIVE }, { .name = "a" }, { .name = "b" },
+        { .name = "noise", .kind = GPUMC_POSITIVE }, { .name = "t", .size = N, .location = "m", .scale = "s" } };
+    static const double shares[POINTS] = { 0.01, 0.05, 0.2, 0.5, 0.9 };
+    const gpumc_model model = { .params = params, .n_params = 6, .log_density = noisy_density };
+    const gpumc_model marginal = { .params = params, .n_params = 5, .log_density = noisy_marginal };
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        const gpumc_sample_options o = { .seed = seed }, more = { .seed = seed, .num_samples = 10000 };
+        gpumc_rng rng = gpumc_rng_at(seed + 7, 2, 0, 0);
+        gpumc_fit fit, known;
+        for (int i = 0; i < N; i++) {
+            const double t = gpumc_normal_rng(&rng, 1, 1.5);
+            measured[i] = gpumc_normal_rng(&rng, t, 0.7);
+            outcome[i] = gpumc_normal_rng(&rng, 0.5 + 1.2 * t, 0.5);
+        }
+        CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK(gpumc_sample(&marginal, &more, &known) == GPUMC_OK && known.n_necks == 0, "%s", known.message);
+        CHECK(fit.n_necks > 0 && strstr(fit.sampler_reason, "; moves along noise"), "data set %d: %s", (int)seed,
+              fit.sampler_reason);
+        const gpumc_series of = gpumc_fit_series(&fit, 4), law = gpumc_fit_series(&known, 4);
+        for (int k = 0; k < POINTS; k++) {
+            const double off = gpumc_quantile(of, shares[k]).value - gpumc_quantile(law, shares[k]).value;
+            const double z = off / hypot(gpumc_mcse_quantile(of, shares[k]).value,
+                                         gpumc_mcse_quantile(law, shares[k]).value);
+            CHECK(fabs(z) < 4.5, "data set %d, quantile %g: z %.1f", (int)seed, shares[k], z);
+        }
+        gpumc_free(&fit);
+        gpumc_free(&known);
+    }
+}
+
+/* ---- the move ------------------------------------------------------------------------------------- */
+/* The map and its way back, and its Jacobian by differences: for elements that are normal given the rest, and for
+   ones that are not. */
+static double skewed_density(const double *x, double *g, void *data)
+{
+    double lp = groups_density(x, g, data);
+    for (int j = 0; j < J; j++) {
+        const double rate = exp(0.5 * x[2 + j]);
+        lp -= rate;
+        g[2 + j] -= 0.5 * rate;
+    }
+    return lp;
+}
+
+static void check_map(void)
+{
+    groups_draw(3, 1);
+    for (int is_skewed = 0; is_skewed < 2; is_skewed++) {
+        gpumc_model m = groups_model;
+        if (is_skewed) m.log_density = skewed_density;
+        gpumc_error error;
+        const size_t bytes = gpumc_layout_bytes(&m, &error), dim = J + 2, nuts_bytes = gpumc_nuts_bytes(dim, 10);
+        gpumc_layout *layout = gpumc_layout_init(&m, malloc(bytes), bytes, &error);
+        double scale[J + 2], mean[J + 2], from[J + 2], by[J + 2], q[J + 2], to[J + 2], log_jacobian = 0;
+        for (size_t i = 0; i < dim; i++) scale[i] = 1, mean[i] = 0, from[i] = 0.5, by[i] = 0.1, q[i] = 0.1 * (double)i;
+        const gpumc_metric metric = { .kind = GPUMC_METRIC_DIAG, .dim = dim, .scale = scale, .mean = mean };
+        gpumc_nuts *s = gpumc_nuts_init(malloc(nuts_bytes), nuts_bytes, dim, 10, &metric, 0.1, 1, 0, q, &error);
+        gpumc__run r;
+        gpumc__chain chain;
+        memset(&r, 0, sizeof r);
+        memset(&chain, 0, sizeof chain);
+        r.layout = layout;
+        r.rescale_from = from;
+        r.rescale_by = by;
+        chain.nuts = s;
+        chain.work = (double *)malloc(gpumc_layout_work(layout) * sizeof(double));
+        const gpumc__rescale k = { 1, 2, J, 1, 1 };
+        gpumc__state *a = gpumc__state_new(s), *at = gpumc__state_new(s);
+        for (size_t moved = 0; moved <= dim; moved++) {       /* dim: as it is, which comes last */
+            memcpy(a->q, q, sizeof q);
+            if (moved < dim) a->q[moved] += 1e-6;
+            CHECK(gpumc__rescale_centre(&r, &chain, &k, a->q, at), "no centre");
+            const double sum = gpumc__rescale_by(&r, &chain, &k, -1.5, a, at) - a->lp;
+            if (moved == dim) {
+                CHECK(fabs(sum - log_jacobian) < 1e-6 && fabs(sum) > 1, "log Jacobian %.9g, by differences %.9g", sum,
+                      log_jacobian);
+                memcpy(to, a->q, sizeof to);
+            } else if (moved >= 2) {
+                double back[J + 2];
+                memcpy(back, a->q, sizeof back);
+                memcpy(a->q, q, sizeof q);
+                gpumc__rescale_centre(&r, &chain, &k, a->q, at);
+                gpumc__rescale_by(&r, &chain, &k, -1.5, a, at);
+                log_jacobian += log((back[moved] - a->q[moved]) / 1e-6);
+            }
+        }
+        memcpy(a->q, to, sizeof to);
+        gpumc__rescale_centre(&r, &chain, &k, a->q, at);
+        gpumc__rescale_by(&r, &chain, &k, 1.5, a, at);
+        double worst = 0;
+        for (size_t i = 0; i < dim; i++) worst = check_worst(worst, fabs(a->q[i] - q[i]));
+        CHECK(worst < 1e-12 && fabs(to[5] - q[5]) > 0.05, "the way back ends %g off", worst);
+        a->uses--;
+        at->uses--;
+        free(layout);
+        free(s);
+        free(chain.work);
+    }
+}
+
+/* ---- runs ------------------------------------------------------------------------------------------ */
+static int same_draws(const gpumc_fit *a, const gpumc_fit *b)
+{
+    const size_t n = a->n_chains * a->n_draws;
+    return a->n_draws == b->n_draws && a->n_necks == b->n_necks && same_doubles(a->draws, b->draws, n * a->n_columns)
+        && same_stats(a->stats, b->stats, n);
+}
+
+static int stop_at_300(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats, void *user)
+{
+    (void)chain;
+    (void)values;
+    (void)stats;
+    (void)user;
+    return draw == 300;
+}
+static int go_on(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats, void *user)
+{
+    return stop_at_300(chain, draw, values, stats, user) && draw < 300;
+}
+
+/* Memory that holds nothing of an earlier run. */
+static void *filled(size_t bytes, void *user)
+{
+    void *block = malloc(bytes);
+    (void)user;
+    return block ? memset(block, 0x55, bytes) : NULL;
+}
+static void release(void *block, void *user)
+{
+    (void)user;
+    free(block);
+}
+
+static void check_runs(void)
+{
+    const char *file = in_folder("rescale.ck");
+    gpumc_sample_options o = { .seed = 5, .threads = 1, .on_draw = go_on };
+    gpumc_model batch = groups_model;
+    gpumc_fit fit, other;
+    groups_draw(1, 0.5);
+    CHECK(gpumc_sample(&groups_model, &o, &fit) == GPUMC_OK && fit.n_necks == 1, "%s", fit.message);
+    o.threads = 2;
+    CHECK(gpumc_sample(&groups_model, &o, &other) == GPUMC_OK && same_draws(&fit, &other), "2 threads");
+    gpumc_free(&other);
+    batch.log_density = NULL;
+    batch.log_density_batch = groups_batch;
+    CHECK(gpumc_sample(&batch, &o, &other) == GPUMC_OK && same_draws(&fit, &other), "a batch");
+    gpumc_free(&other);
+    o.checkpoint = file;
+    o.on_draw = stop_at_300;
+    CHECK(gpumc_sample(&groups_model, &o, &other) == GPUMC_STOPPED && other.resumable, "%s", other.message);
+    gpumc_free(&other);
+    o.on_draw = go_on;
+    o.allocator.allocate = filled;
+    o.allocator.release = release;
+    CHECK(gpumc_resume(&groups_model, &o, file, &other) == GPUMC_OK && same_draws(&fit, &other), "resumed: %s",
+          other.message);
+    gpumc_free(&other);
+    gpumc_free(&fit);
+}
+
+/* No moves where a hierarchy is declared, a sampler is asked for, or nothing is learned. */
+static void check_not_needed(void)
+{
+    for (int way = 0; way < 3; way++) {
+        gpumc_param params[3];
+        gpumc_model m = groups_model;
+        gpumc_sample_options o = { .seed = 2 };
+        gpumc_fit fit;
+        memcpy(params, groups_params, sizeof params);
+        m.params = params;
+        if (way == 0) params[2].location = "mu", params[2].scale = "tau";
+        if (way == 1) o.sampler = GPUMC_SAMPLER_NUTS;
+        if (way == 2) o.num_warmup = -1, o.step_size = 0.1;
+        groups_draw(4, 0.5);
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_necks == 0 && !strstr(fit.sampler_reason, "moves"),
+              "way %d: %s, %s", way, fit.message, fit.sampler_reason);
+        gpumc_free(&fit);
+    }
+}
+
+int main(void)
+{
+    if (!folder_open("rescale")) return 1;
+    check_map();
+    check_groups();
+    check_noisy();
+    check_runs();
+    check_not_needed();
+    (void)remove(in_folder("rescale.ck"));
+    (void)remove(in_folder("rescale.ck.old"));
+    (void)rmdir(folder);
+    return check_end();
+}
