@@ -166,12 +166,12 @@
      of data nears 0, the lowest percents of its distribution may be missing, and with them a tenth of its sd;
      so may a separate mode, or a long tail such as Student's of one among very many parameters. If that
      matters, ask for NUTS and a target_accept of 0.99.
-     One such region is found and entered: the neck of a funnel, where a small scale leaves elements too little
-     room for the step size, in hierarchies that are not declared or latent values that noisy data inform. If
-     warm-up meets one (fit.n_necks; the line about the sampler names the scale), every draw is followed by a
-     Metropolis move of the scale and its elements together, or with NUTS by three, of four gradients each or
-     so. A block of three elements or more has to depend on the scale, its elements not on each other given
-     the rest: a walk that is not declared has its necks still. A hierarchy that is declared is faster.
+     One such region is found and entered: the neck of a funnel, where a small scale leaves elements too
+     little room for the step size, in hierarchies that are not declared, or latent values that noisy data
+     inform. If warm-up meets one (fit.n_necks; the line about the sampler names the scale), a Metropolis move
+     of the scale and its elements together follows every draw, for 5 gradients, or three moves if the sampler
+     is NUTS, for 11. It takes a block of three elements or more that do not depend on each other given the
+     rest: the necks of a walk that is not declared are still missed. A hierarchy that is declared is faster.
      fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
      _HMC) forces one. If memory is short use thin. A smoother or cheaper density may guide HMC and MAMS: see
      guide in gpumc_model.
@@ -20505,7 +20505,7 @@ typedef struct gpumc__chain {
     size_t done, goal;                       /* completed draws of this phase, and how many to reach */
     uint64_t gradients, leapfrogs;           /* of all phases; of this phase */
     size_t divergences;
-    int busy, rescaled;                      /* rescaled: whether work was used since the draw, by a move */
+    int busy, rescaled;                      /* rescaled: whether a move has used work since the draw */
     gpumc_progress progress;                 /* as last reported, under the lock */
     gpumc_nuts *nuts;                        /* from here on pointers, as in gpumc_nuts */
     double *work, *row;                      /* scratch of the model; one row of columns */
@@ -21113,27 +21113,29 @@ static int gpumc__rescale_centre(gpumc__run *r, gpumc__chain *chain, const gpumc
     return has;
 }
 
-/* Moves the scale of to->q by `by`, its elements along; at holds centres and precisions before, then those
-   after. Sets lp and gradient; returns lp + log Jacobian, -infinity where there is no such move. */
+/* Moves the scale of to->q by `by`, its elements along, from centres and precisions at to those after. Sets
+   lp and gradient; returns lp + log Jacobian, -infinity where there is no such move. */
 static double gpumc__rescale_by(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double by,
-                                gpumc__state *to, gpumc__state *at)
+                                gpumc__state *to, const gpumc__state *at, gpumc__state *after)
 {
-    gpumc__state *after = gpumc__state_new(chain->nuts);
     double log_jacobian = 0;
     to->q[k->scale] += by;
-    const int has = gpumc__rescale_centre(r, chain, k, to->q, after);
-    for (size_t i = k->from; has && i < k->from + k->n; i++) {
-        const double narrower = gpumc_sqrt(at->p[i] / after->p[i]);
-        to->q[i] = after->q[i] + (to->q[i] - at->q[i]) * narrower;
-        log_jacobian += gpumc__log(narrower);
-        at->q[i] = after->q[i];
-        at->p[i] = after->p[i];
+    if (!gpumc__rescale_centre(r, chain, k, to->q, after)) return -GPUMC_INF;
+    for (size_t i = k->from; i < k->from + k->n; i++) {
+        const double wider = gpumc_sqrt(at->p[i] / after->p[i]);
+        to->q[i] = after->q[i] + (to->q[i] - at->q[i]) * wider;
+        log_jacobian += gpumc__log(wider);
     }
-    after->uses--;
-    if (!has) return -GPUMC_INF;
     chain->gradients++;
     to->lp = gpumc__eval(r->layout, 0, to->q, to->g, chain->work);
     return to->lp + log_jacobian;
+}
+
+static void gpumc__rescale_swap(gpumc__state **a, gpumc__state **b)
+{
+    gpumc__state *c = *a;
+    *a = *b;
+    *b = c;
 }
 
 /* The largest precision of an element, in units of metric and step size. */
@@ -21145,7 +21147,8 @@ static double gpumc__rescale_stiffness(const gpumc_nuts *s, const gpumc__rescale
     return most * s->step_size * s->step_size;
 }
 
-/* Whether a point is in a neck where steps are too long. */
+/* Whether a point is on the narrow side of a neck: elements are stiffer than at the mean, where that is a
+   quarter of what makes the neck, or less. */
 static int gpumc__rescale_is_narrow(gpumc__run *r, gpumc__chain *chain, const double *q)
 {
     gpumc_nuts *s = chain->nuts;
@@ -21154,42 +21157,40 @@ static int gpumc__rescale_is_narrow(gpumc__run *r, gpumc__chain *chain, const do
     memcpy(to->q, q, s->dim * sizeof(double));
     for (size_t j = 0; j < r->n_rescales && !is_narrow; j++)
         is_narrow = gpumc__rescale_centre(r, chain, &r->rescales[j], to->q, at)
-            && gpumc__rescale_stiffness(s, &r->rescales[j], at->p) > r->rescales[j].stiff;
+            && gpumc__rescale_stiffness(s, &r->rescales[j], at->p) > 0.25 * r->rescales[j].stiff;
     to->uses--;
     at->uses--;
     return is_narrow;
 }
 
-/* Moves the draw along one of the necks that were found, at times by longer steps. */
-static void gpumc__rescale_once(gpumc__run *r, gpumc__chain *chain, gpumc_rng *rng)
-{
-    gpumc_nuts *s = chain->nuts;
-    const gpumc__rescale *k = &r->rescales[(size_t)(gpumc_rng_uniform(rng) * (double)r->n_rescales)];
-    const double size = gpumc_rng_uniform(rng) < 0.5 ? k->size : 4 * k->size;
-    const double by = gpumc_normal_rng(rng, 0, size), bar = gpumc__log(gpumc_rng_uniform(rng));
-    gpumc__state *to = gpumc__state_new(s), *at = gpumc__state_new(s);
-    memcpy(to->q, s->current->q, s->dim * sizeof(double));
-    if (gpumc__rescale_centre(r, chain, k, to->q, at)
-        && bar < gpumc__rescale_by(r, chain, k, by, to, at) - s->current->lp) {
-        gpumc__nuts_move(s, to->q, to->lp, to->g);
-        s->stats.lp = to->lp;
-    }
-    to->uses--;
-    at->uses--;
-}
-
-/* Between transitions, after warm-up. */
+/* Between transitions, after warm-up: moves the draw along one of the necks that were found, three times with
+   trees, which cost more; half of the moves are by longer steps. */
 static void gpumc__rescale_move(gpumc__run *r, size_t c)
 {
     gpumc__chain *chain = &r->chains[c];
     gpumc_nuts *s = chain->nuts;
     chain->rescaled = !r->warmup && r->n_rescales > 0;
     if (!chain->rescaled) return;
-    gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_RESCALE, s->draw, s->chain);
     if (s->stats.divergent && (gpumc__rescale_is_narrow(r, chain, s->current->q)
                                || gpumc__rescale_is_narrow(r, chain, s->divergence)))
-        s->stats.divergent = 0;          /* it came from a neck, or met one: moves lead in and out */
-    for (int n = s->sampler == GPUMC_SAMPLER_NUTS ? 3 : 1; n > 0; n--) gpumc__rescale_once(r, chain, &rng);
+        s->stats.divergent = 0;          /* it came from the neck, or met it: moves lead in and out */
+    gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_RESCALE, s->draw, s->chain);
+    const gpumc__rescale *k = &r->rescales[(size_t)(gpumc_rng_uniform(&rng) * (double)r->n_rescales)];
+    gpumc__state *to = gpumc__state_new(s), *at = gpumc__state_new(s), *after = gpumc__state_new(s);
+    memcpy(to->q, s->current->q, s->dim * sizeof(double));
+    const int has = gpumc__rescale_centre(r, chain, k, to->q, at);
+    for (int n = !has ? 0 : s->sampler == GPUMC_SAMPLER_NUTS ? 3 : 1; n > 0; n--) {
+        const double size = gpumc_rng_uniform(&rng) < 0.5 ? k->size : 4 * k->size;
+        const double by = gpumc_normal_rng(&rng, 0, size), bar = gpumc__log(gpumc_rng_uniform(&rng));
+        memcpy(to->q, s->current->q, s->dim * sizeof(double));
+        if (!(bar < gpumc__rescale_by(r, chain, k, by, to, at, after) - s->current->lp)) continue;
+        gpumc__nuts_move(s, to->q, to->lp, to->g);
+        s->stats.lp = to->lp;
+        gpumc__rescale_swap(&at, &after);
+    }
+    to->uses--;
+    at->uses--;
+    after->uses--;
 }
 
 /* Adds to the reason for the sampler which scales move. */
@@ -21211,7 +21212,7 @@ static void gpumc__rescale_say(const gpumc__run *r)
 static double gpumc__rescale_beyond(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double step)
 {
     gpumc_nuts *s = chain->nuts;
-    gpumc__state *to = gpumc__state_new(s), *at = gpumc__state_new(s);
+    gpumc__state *to = gpumc__state_new(s), *at = gpumc__state_new(s), *after = gpumc__state_new(s);
     double mass = 0, beyond = 0;
     for (int way = 1; way >= -1; way -= 2) {             /* first to where it is narrow */
         double log_mass = s->current->lp, jacobian = 0;
@@ -21223,13 +21224,15 @@ static double gpumc__rescale_beyond(gpumc__run *r, gpumc__chain *chain, const gp
                 mass += weight;
                 if (gpumc__rescale_stiffness(s, k, at->p) > k->stiff) beyond += weight;
             }
-            log_mass = gpumc__rescale_by(r, chain, k, way * step, to, at) + jacobian;
+            log_mass = gpumc__rescale_by(r, chain, k, way * step, to, at, after) + jacobian;
             jacobian = log_mass - to->lp;
+            gpumc__rescale_swap(&at, &after);
             goes = log_mass > s->current->lp - 12;
         }
     }
     to->uses--;
     at->uses--;
+    after->uses--;
     return mass > 0 && beyond < 0.9 * mass ? beyond / mass : 0;
 }
 

@@ -13,7 +13,8 @@
        sampler compare [seeds=3] [models=...]
                                     NUTS, MAMS, HMC and the automatic choice, per gradient after warm-up
        sampler tails [seeds=40]     error of runs without a warning where the true sd is known: of the log scale
-                                    of walks, and of a coordinate of mixtures of two normals
+                                    of walks and of hierarchies that are not declared, and of a coordinate of
+                                    mixtures of two normals
        sampler summaries            microseconds for the summary of a quantity, and for leaving out an observation
                                     (PSIS-LOO)
    sampler=nuts, mams or hmc makes the runs that do not compare samplers use that one.
@@ -735,6 +736,61 @@ static double walk_truth(const walk *d)
     return sqrt(squares / weight - sum * sum / (weight * weight));
 }
 
+/* A hierarchy that is not declared: mu ~ normal(0, 5), tau ~ half_cauchy(5), theta[j] ~ normal(mu, tau),
+   y[j] ~ normal(theta[j], se[j]). */
+enum { MOST_GROUPS = 100 };
+typedef struct plain { size_t n; double y[MOST_GROUPS], se[MOST_GROUPS]; } plain;
+
+static double plain_density(const double *x, double *g, void *data)          /* tau, mu, theta */
+{
+    const plain *d = (const plain *)data;
+    double lp = gpumc_half_cauchy_lpdf(x[0], 5, &g[0], NULL) + gpumc_normal_lpdf(x[1], 0, 5, &g[1], NULL, NULL);
+    for (size_t j = 0; j < d->n; j++)
+        lp += gpumc_normal_lpdf(x[2 + j], x[1], x[0], &g[2 + j], &g[1], &g[0])
+              + gpumc_normal_lpdf(d->y[j], x[2 + j], d->se[j], NULL, &g[2 + j], NULL);
+    return lp;
+}
+
+static plain plain_make(size_t n, double tau)
+{
+    plain d = { n, { 0 }, { 0 } };
+    gpumc_rng rng = gpumc_rng_at(n, 0, 0, 0);
+    for (size_t j = 0; j < n; j++) {
+        const double theta = 1 + tau * gpumc_rng_normal(&rng);
+        d.se[j] = 1 + gpumc_rng_uniform(&rng);
+        d.y[j] = theta + d.se[j] * gpumc_rng_normal(&rng);
+    }
+    return d;
+}
+
+/* log density of q = log tau, theta and mu integrated out, up to a constant. */
+static double plain_marginal(const plain *d, double q)
+{
+    const double tau = exp(q);
+    double A = 1. / 25, B = 0, lp = q - log1p(tau * tau / 25);
+    for (size_t j = 0; j < d->n; j++) {
+        const double v = d->se[j] * d->se[j] + tau * tau;
+        lp -= 0.5 * (log(v) + d->y[j] * d->y[j] / v);
+        A += 1 / v;
+        B += d->y[j] / v;
+    }
+    return lp + 0.5 * (B * B / A - log(A));
+}
+
+static double plain_truth(const plain *d)
+{
+    enum { POINTS = 20000 };
+    double weight = 0, sum = 0, squares = 0;
+    const double top = plain_marginal(d, -1);
+    for (int i = 0; i < POINTS; i++) {
+        const double q = -25 + 31 * (i + 0.5) / POINTS, p = exp(plain_marginal(d, q) - top);
+        weight += p;
+        sum += q * p;
+        squares += q * q * p;
+    }
+    return sqrt(squares / weight - sum * sum / (weight * weight));
+}
+
 /* Mixture of two normals in n dimensions, (1 - share) normal(0, 1)^n + share normal(at, width)^n. */
 typedef struct two { size_t n; double share, at, width; } two;
 
@@ -794,6 +850,7 @@ static int bench_tails(size_t n_seeds)
         { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "mu" },
         { .name = "w", .size = STEPS, .location = "mu", .scale = "tau", .walk_dim = 1 },
     };
+    static const size_t groups[] = { 8, 30, MOST_GROUPS };
     char name[80];
     int done = 1;
     printf("4 chains x (warm-up by model + 1000), %.0f seeds; of the runs without a warning: how many are HMC's,\n"
@@ -808,6 +865,15 @@ static int bench_tails(size_t n_seeds)
         const gpumc_model model = { .name = name, .params = of_walk, .n_params = 3, .log_density = walk_density,
                                     .data = &d };
         done = tails_rows(&model, 1, walk_truth(&d), n_seeds);
+    }
+    for (size_t k = 0; k < sizeof groups / sizeof *groups && done; k++) {
+        plain d = plain_make(groups[k], k ? 0.3 : 1);
+        const gpumc_param params[] = { { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "mu" },
+                                       { .name = "theta", .size = d.n } };
+        snprintf(name, sizeof name, "%.0f groups, undeclared", (double)d.n);
+        const gpumc_model model = { .name = name, .params = params, .n_params = 3, .log_density = plain_density,
+                                    .data = &d };
+        done = tails_rows(&model, 1, plain_truth(&d), n_seeds);
     }
     for (size_t k = 0; k < sizeof twos / sizeof *twos && done; k++) {
         two d = twos[k];
