@@ -170,8 +170,8 @@
      little room for the step size, in hierarchies that are not declared, or latent values that noisy data
      inform. If warm-up meets one (fit.n_necks; the line about the sampler names the scale), a Metropolis move
      of the scale and its elements together follows every draw, for 5 gradients, or three moves if the sampler
-     is NUTS, for 11. It takes a block of three elements or more that do not depend on each other given the
-     rest: the necks of a walk that is not declared are still missed. A hierarchy that is declared is faster.
+     is NUTS, for 11; 9 and 23 for walks, 13 and 35 for second-order walks. It takes a block of three or more
+     elements, each coupled to at most two neighbours on either side. A hierarchy that is declared is faster.
      fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
      _HMC) forces one. If memory is short use thin. A smoother or cheaper density may guide HMC and MAMS: see
      guide in gpumc_model.
@@ -20539,10 +20539,10 @@ typedef struct gpumc__extent { size_t column; double low, high; } gpumc__extent;
 enum { GPUMC__LINES = 16 };
 typedef struct gpumc__unseen { double share; size_t n; gpumc__extent extents[GPUMC__LINES]; } gpumc__unseen;
 
-/* A free coordinate and the range of those that it moves along with it, see >>rescale; size of its moves; how
-   stiff elements are in the neck. */
-typedef struct gpumc__rescale { size_t scale, from, n; double size, stiff; } gpumc__rescale;
-enum { GPUMC__RESCALES = 4 };
+/* A free coordinate and the range of those that it moves along with it, see >>rescale; how far apart these
+   are coupled; size of its moves; how stiff elements are in the neck. */
+typedef struct gpumc__rescale { size_t scale, from, n, band; double size, stiff; } gpumc__rescale;
+enum { GPUMC__RESCALES = 4, GPUMC__RESCALE_BAND = 2 };
 
 typedef struct gpumc__run {
     size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
@@ -21083,67 +21083,147 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
    elements are informed both by it and by noisy data, no coordinates are learned that suit every value of the
    scale: the posterior is a funnel, whose neck is too narrow for the step size, and paths do not get in. If
    warm-up finds such a neck, every draw is followed by a Metropolis move along it. Let theta be all other
-   coordinates. One Newton step from a fixed point z0, by two gradients, gives a centre m(theta) and a
-   precision H(theta) for every element z; the scale is moved at random, and the elements so that
-   (z - m) sqrt(H) stays, which is a bijection with Jacobian prod sqrt(H / H'). The move is accepted by the
-   density, so m and H need not be right: they only are if elements are normal and independent given theta,
-   and then the move is one of theta alone, the elements integrated out (the interweaving of Yu & Meng 2011,
-   with a learned map). Read first: gpumc__rescale_move. */
-/* Centres m in at->q and precisions H in at->p, given the other coordinates of q, which is used meanwhile.
-   Returns 0 where there are none. */
-static int gpumc__rescale_centre(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double *q,
-                                 gpumc__state *at)
+   coordinates. One Newton step from a fixed point z0 gives a centre m(theta) and, by differences, a precision
+   H(theta) = L D L' of the elements z, which may be coupled to neighbours up to two places away.
+   The scale is moved at random, and z so that sqrt(D) L' (z - m) stays, which is a bijection with Jacobian
+   prod sqrt(D / D'). The move is accepted by the density, so m and H need not be right: they only are if z is
+   normal given theta, and then the move is one of theta alone, z integrated out (as interweaving, Yu & Meng
+   2011, is for a map known beforehand). Read first: gpumc__rescale_move. */
+/* Centres m and precisions H = L D L' of elements; L: 1 on the diagonal, L[b - 1][i] b places left of it. */
+typedef struct gpumc__rescale_map {
+    gpumc__state *own[2];                        /* where all these are */
+    double *m, *D, *L[GPUMC__RESCALE_BAND];
+} gpumc__rescale_map;
+
+static gpumc__rescale_map gpumc__rescale_new(gpumc_nuts *s)
 {
-    const size_t bytes = k->n * sizeof *q, from = k->from;
+    gpumc__state *a = gpumc__state_new(s), *b = gpumc__state_new(s);
+    const gpumc__rescale_map map = { { a, b }, a->q, a->p, { a->g, b->q } };
+    return map;
+}
+
+static void gpumc__rescale_free(const gpumc__rescale_map *map)
+{
+    map->own[0]->uses--;
+    map->own[1]->uses--;
+}
+
+/* The elements of H itself, left in D and L, given the other coordinates of q and the gradient g at the fixed
+   points of its elements: by differences, for elements at a time that are too far apart to be coupled to one
+   and the same. Uses q; returns 0 where the density is not finite. */
+static int gpumc__rescale_probe(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double *q,
+                                const double *g, const gpumc__rescale_map *map)
+{
+    const size_t from = k->from, end = from + k->n, every = 2 * k->band + 1;
     const double *z = r->rescale_from, *by = r->rescale_by;
     gpumc__state *apart = gpumc__state_new(chain->nuts);
-    memcpy(apart->p + from, q + from, bytes);
-    memcpy(q + from, z + from, bytes);
-    int has = gpumc__is_finite(gpumc__eval(r->layout, 0, q, at->g, chain->work));
-    for (size_t i = from; i < from + k->n; i++) q[i] += by[i];
-    has &= gpumc__is_finite(gpumc__eval(r->layout, 0, q, apart->g, chain->work));
-    chain->gradients += 2;
-    for (size_t i = from; i < from + k->n; i++) {
-        at->p[i] = (at->g[i] - apart->g[i]) / by[i];
-        at->q[i] = z[i] + at->g[i] / at->p[i];
-        has &= at->p[i] > 0 && gpumc__is_finite(at->p[i]) && gpumc__is_finite(at->q[i]);
+    int has = 1;
+    for (size_t b = 0; b < k->band; b++) memset(map->L[b] + from, 0, k->n * sizeof *q);
+    for (size_t first = 0; first < every && first < k->n; first++) {
+        for (size_t i = 0; i < k->n; i++) q[from + i] = z[from + i] + (i % every == first ? by[from + i] : 0);
+        has &= gpumc__is_finite(gpumc__eval(r->layout, 0, q, apart->g, chain->work));
+        chain->gradients++;
+        for (size_t i = from + first; i < end; i += every) {
+            map->D[i] = (g[i] - apart->g[i]) / by[i];
+            for (size_t b = 1; b <= k->band; b++) {
+                if (i >= from + b) map->L[b - 1][i] += 0.5 * (g[i - b] - apart->g[i - b]) / by[i];
+                if (i + b < end) map->L[b - 1][i + b] += 0.5 * (g[i + b] - apart->g[i + b]) / by[i];
+            }
+        }
     }
-    memcpy(q + from, apart->p + from, bytes);
     apart->uses--;
     return has;
 }
 
-/* Moves the scale of to->q by `by`, its elements along, from centres and precisions at to those after. Sets
-   lp and gradient; returns lp + log Jacobian, -infinity where there is no such move. */
-static double gpumc__rescale_by(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double by,
-                                gpumc__state *to, const gpumc__state *at, gpumc__state *after)
+/* Factors H in place; returns 0 where it is not positive. */
+static int gpumc__rescale_factor(const gpumc__rescale *k, const gpumc__rescale_map *map)
 {
-    double log_jacobian = 0;
-    to->q[k->scale] += by;
-    if (!gpumc__rescale_centre(r, chain, k, to->q, after)) return -GPUMC_INF;
-    for (size_t i = k->from; i < k->from + k->n; i++) {
-        const double wider = gpumc_sqrt(at->p[i] / after->p[i]);
-        to->q[i] = after->q[i] + (to->q[i] - at->q[i]) * wider;
+    int has = 1;
+    for (size_t n = 0, i = k->from; n < k->n; n++, i++) {
+        for (size_t b = gpumc__smaller(k->band, n); b > 0; b--) {
+            double *L = &map->L[b - 1][i];
+            for (size_t c = b + 1; c <= gpumc__smaller(k->band, n); c++)
+                *L -= map->L[c - 1][i] * map->D[i - c] * map->L[c - b - 1][i - b];
+            *L /= map->D[i - b];
+        }
+        for (size_t b = 1; b <= gpumc__smaller(k->band, n); b++)
+            map->D[i] -= map->L[b - 1][i] * map->L[b - 1][i] * map->D[i - b];
+        has &= map->D[i] > 0 && gpumc__is_finite(map->D[i]);
+    }
+    return has;
+}
+
+/* Fills the map, given the other coordinates of q, which is used meanwhile. Returns 0 where there is none. */
+static int gpumc__rescale_centre(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double *q,
+                                 const gpumc__rescale_map *map)
+{
+    const size_t bytes = k->n * sizeof *q, from = k->from, end = from + k->n;
+    gpumc__state *here = gpumc__state_new(chain->nuts);
+    double *step = here->g;
+    memcpy(here->p + from, q + from, bytes);
+    memcpy(q + from, r->rescale_from + from, bytes);
+    int has = gpumc__is_finite(gpumc__eval(r->layout, 0, q, step, chain->work));
+    chain->gradients++;
+    has = has && gpumc__rescale_probe(r, chain, k, q, step, map) && gpumc__rescale_factor(k, map);
+    memcpy(q + from, here->p + from, bytes);
+    for (size_t i = from; has && i < end; i++)
+        for (size_t b = 1; b <= k->band && b <= i - from; b++) step[i] -= map->L[b - 1][i] * step[i - b];
+    for (size_t i = end; has && i-- > from;) {
+        step[i] /= map->D[i];
+        for (size_t b = 1; b <= k->band && i + b < end; b++) step[i] -= map->L[b - 1][i + b] * step[i + b];
+        map->m[i] = r->rescale_from[i] + step[i];
+        has &= gpumc__is_finite(map->m[i]);
+    }
+    here->uses--;
+    return has;
+}
+
+/* Moves the scale of to->q by `by`, its elements along, from the map `at` to the one after. Sets lp and
+   gradient; returns lp + log Jacobian, -infinity where there is no such move. */
+static double gpumc__rescale_by(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double by,
+                                gpumc__state *to, const gpumc__rescale_map *at,
+                                const gpumc__rescale_map *after)
+{
+    const size_t end = k->from + k->n;
+    double *z = to->q, log_jacobian = 0;
+    z[k->scale] += by;
+    if (!gpumc__rescale_centre(r, chain, k, z, after)) return -GPUMC_INF;
+    for (size_t i = k->from; i < end; i++) {                                      /* L' (z - m) */
+        z[i] -= at->m[i];
+        for (size_t b = 1; b <= k->band && i + b < end; b++)
+            z[i] += at->L[b - 1][i + b] * (z[i + b] - at->m[i + b]);
+    }
+    for (size_t i = end; i-- > k->from;) {
+        const double wider = gpumc_sqrt(at->D[i] / after->D[i]);
+        z[i] *= wider;
+        for (size_t b = 1; b <= k->band && i + b < end; b++)
+            z[i] -= after->L[b - 1][i + b] * (z[i + b] - after->m[i + b]);
+        z[i] += after->m[i];
         log_jacobian += gpumc__log(wider);
     }
     chain->gradients++;
-    to->lp = gpumc__eval(r->layout, 0, to->q, to->g, chain->work);
+    to->lp = gpumc__eval(r->layout, 0, z, to->g, chain->work);
     return to->lp + log_jacobian;
 }
 
-static void gpumc__rescale_swap(gpumc__state **a, gpumc__state **b)
+static void gpumc__rescale_swap(gpumc__rescale_map *a, gpumc__rescale_map *b)
 {
-    gpumc__state *c = *a;
+    const gpumc__rescale_map c = *a;
     *a = *b;
     *b = c;
 }
 
-/* The largest precision of an element, in units of metric and step size. */
-static double gpumc__rescale_stiffness(const gpumc_nuts *s, const gpumc__rescale *k, const double *precision)
+/* The largest precision of an element given all others, in units of metric and step size. */
+static double gpumc__rescale_stiffness(const gpumc_nuts *s, const gpumc__rescale *k,
+                                       const gpumc__rescale_map *map)
 {
     double most = 0;
-    for (size_t i = k->from; i < k->from + k->n; i++)
-        most = fmax(most, precision[i] * gpumc__metric_variance(s->metric, i));
+    for (size_t n = 0, i = k->from; n < k->n; n++, i++) {
+        double H = map->D[i];
+        for (size_t b = 1; b <= k->band && b <= n; b++)
+            H += map->L[b - 1][i] * map->L[b - 1][i] * map->D[i - b];
+        most = fmax(most, H * gpumc__metric_variance(s->metric, i));
+    }
     return most * s->step_size * s->step_size;
 }
 
@@ -21152,14 +21232,15 @@ static double gpumc__rescale_stiffness(const gpumc_nuts *s, const gpumc__rescale
 static int gpumc__rescale_is_narrow(gpumc__run *r, gpumc__chain *chain, const double *q)
 {
     gpumc_nuts *s = chain->nuts;
-    gpumc__state *to = gpumc__state_new(s), *at = gpumc__state_new(s);
+    gpumc__state *to = gpumc__state_new(s);
+    const gpumc__rescale_map at = gpumc__rescale_new(s);
     int is_narrow = 0;
     memcpy(to->q, q, s->dim * sizeof(double));
     for (size_t j = 0; j < r->n_rescales && !is_narrow; j++)
-        is_narrow = gpumc__rescale_centre(r, chain, &r->rescales[j], to->q, at)
-            && gpumc__rescale_stiffness(s, &r->rescales[j], at->p) > 0.25 * r->rescales[j].stiff;
+        is_narrow = gpumc__rescale_centre(r, chain, &r->rescales[j], to->q, &at)
+            && gpumc__rescale_stiffness(s, &r->rescales[j], &at) > 0.25 * r->rescales[j].stiff;
     to->uses--;
-    at->uses--;
+    gpumc__rescale_free(&at);
     return is_narrow;
 }
 
@@ -21176,21 +21257,22 @@ static void gpumc__rescale_move(gpumc__run *r, size_t c)
         s->stats.divergent = 0;          /* it came from the neck, or met it: moves lead in and out */
     gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_RESCALE, s->draw, s->chain);
     const gpumc__rescale *k = &r->rescales[(size_t)(gpumc_rng_uniform(&rng) * (double)r->n_rescales)];
-    gpumc__state *to = gpumc__state_new(s), *at = gpumc__state_new(s), *after = gpumc__state_new(s);
+    gpumc__state *to = gpumc__state_new(s);
+    gpumc__rescale_map at = gpumc__rescale_new(s), after = gpumc__rescale_new(s);
     memcpy(to->q, s->current->q, s->dim * sizeof(double));
-    const int has = gpumc__rescale_centre(r, chain, k, to->q, at);
+    const int has = gpumc__rescale_centre(r, chain, k, to->q, &at);
     for (int n = !has ? 0 : s->sampler == GPUMC_SAMPLER_NUTS ? 3 : 1; n > 0; n--) {
         const double size = gpumc_rng_uniform(&rng) < 0.5 ? k->size : 4 * k->size;
         const double by = gpumc_normal_rng(&rng, 0, size), bar = gpumc__log(gpumc_rng_uniform(&rng));
         memcpy(to->q, s->current->q, s->dim * sizeof(double));
-        if (!(bar < gpumc__rescale_by(r, chain, k, by, to, at, after) - s->current->lp)) continue;
+        if (!(bar < gpumc__rescale_by(r, chain, k, by, to, &at, &after) - s->current->lp)) continue;
         gpumc__nuts_move(s, to->q, to->lp, to->g);
         s->stats.lp = to->lp;
         gpumc__rescale_swap(&at, &after);
     }
     to->uses--;
-    at->uses--;
-    after->uses--;
+    gpumc__rescale_free(&at);
+    gpumc__rescale_free(&after);
 }
 
 /* Adds to the reason for the sampler which scales move. */
@@ -21212,27 +21294,28 @@ static void gpumc__rescale_say(const gpumc__run *r)
 static double gpumc__rescale_beyond(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double step)
 {
     gpumc_nuts *s = chain->nuts;
-    gpumc__state *to = gpumc__state_new(s), *at = gpumc__state_new(s), *after = gpumc__state_new(s);
+    gpumc__state *to = gpumc__state_new(s);
+    gpumc__rescale_map at = gpumc__rescale_new(s), after = gpumc__rescale_new(s);
     double mass = 0, beyond = 0;
     for (int way = 1; way >= -1; way -= 2) {             /* first to where it is narrow */
         double log_mass = s->current->lp, jacobian = 0;
         memcpy(to->q, s->current->q, s->dim * sizeof(double));
-        int goes = gpumc__rescale_centre(r, chain, k, to->q, at);
+        int goes = gpumc__rescale_centre(r, chain, k, to->q, &at);
         for (int n = 0; goes && n < (way > 0 ? 9 : 4); n++) {
             if (n > 0 || way > 0) {
                 const double weight = gpumc_exp(log_mass - s->current->lp);
                 mass += weight;
-                if (gpumc__rescale_stiffness(s, k, at->p) > k->stiff) beyond += weight;
+                if (gpumc__rescale_stiffness(s, k, &at) > k->stiff) beyond += weight;
             }
-            log_mass = gpumc__rescale_by(r, chain, k, way * step, to, at, after) + jacobian;
+            log_mass = gpumc__rescale_by(r, chain, k, way * step, to, &at, &after) + jacobian;
             jacobian = log_mass - to->lp;
             gpumc__rescale_swap(&at, &after);
             goes = log_mass > s->current->lp - 12;
         }
     }
     to->uses--;
-    at->uses--;
-    after->uses--;
+    gpumc__rescale_free(&at);
+    gpumc__rescale_free(&after);
     return mass > 0 && beyond < 0.9 * mass ? beyond / mass : 0;
 }
 
@@ -21302,20 +21385,40 @@ static void gpumc__rescale_try_chain(size_t chain, int member GPUMC__UNUSED, voi
                                              t->correlation < 0 ? -sd : sd);
 }
 
+/* How far apart in the block elements at the mean of the draws are coupled. */
+static void gpumc__rescale_find_band(gpumc__run *r, gpumc__chain *chain, gpumc__rescale *k,
+                                     gpumc__state *mean, const gpumc__rescale_map *map)
+{
+    const size_t end = k->from + k->n;
+    mean->lp = gpumc__eval(r->layout, 0, mean->q, mean->g, chain->work);
+    chain->gradients++;
+    k->band = gpumc__smaller(GPUMC__RESCALE_BAND, k->n - 1);
+    const int has = gpumc__rescale_probe(r, chain, k, mean->q, mean->g, map);
+    memcpy(mean->q, r->rescale_from, r->adapt->dim * sizeof(double));
+    for (double most = 0; has && k->band > 0; k->band--) {
+        const double *L = map->L[k->band - 1], *D = map->D;
+        for (size_t i = k->from + k->band; i < end; i++)
+            most = fmax(most, L[i] * L[i] / fabs(D[i] * D[i - k->band]));
+        if (most > 1e-4) break;
+    }
+}
+
 /* Whether there is a neck with mass that paths miss; if so, draws will be moved along it. Steps are too long
    from a stiffness of 1.5 on, which is a neck if it is four times that at the mean of the draws. */
 static void gpumc__rescale_try(gpumc__run *r, gpumc__rescale_trial *t)
 {
     const size_t n = gpumc__smaller(r->n_chains, GPUMC__RESCALE_CHAINS);
     gpumc__chain *first = &r->chains[0];
-    gpumc__state *mean = gpumc__state_new(first->nuts), *at = gpumc__state_new(first->nuts);
+    gpumc__state *mean = gpumc__state_new(first->nuts);
+    const gpumc__rescale_map at = gpumc__rescale_new(first->nuts);
     double beyond = 0;
     memcpy(mean->q, r->rescale_from, r->adapt->dim * sizeof(double));
-    const int has = gpumc__rescale_centre(r, first, &t->k, mean->q, at);
-    t->k.stiff = fmax(1.5, 4 * gpumc__rescale_stiffness(first->nuts, &t->k, at->p));
+    gpumc__rescale_find_band(r, first, &t->k, mean, &at);
+    const int has = gpumc__rescale_centre(r, first, &t->k, mean->q, &at);
+    t->k.stiff = fmax(1.5, 4 * gpumc__rescale_stiffness(first->nuts, &t->k, &at));
     t->k.size = 20 * r->rescale_by[t->k.scale];
     mean->uses--;
-    at->uses--;
+    gpumc__rescale_free(&at);
     if (!has) return;
     gpumc_team_run(r->team, gpumc__rescale_try_chain, n, t);
     for (size_t c = 0; c < n; c++) beyond += t->beyond[c] / (double)n;
@@ -21348,7 +21451,7 @@ static void gpumc__rescale_learn(gpumc__run *r)
         gpumc__rescale_slopes(r, p, y);
         for (const gpumc__placed *s = l->parts; s < l->parts + l->n_parts; s++)
             for (size_t i = s->free_at; s != p && s->free_size <= 8 && i < s->free_at + s->free_size; i++) {
-                const gpumc__rescale_trial trial = { r, { i, p->free_at, p->free_size, 0, 0 },
+                const gpumc__rescale_trial trial = { r, { i, p->free_at, p->free_size, 0, 0, 0 },
                                                      gpumc__rescale_correlation(r, i, y), { 0 } };
                 if (fabs(trial.correlation) > 0.3) n = gpumc__rescale_rank(trials, n, trial);
             }
@@ -23550,7 +23653,7 @@ static double gpumc__fell_short(gpumc__run *r)
     const int doubted = gpumc__has_warning(f, GPUMC_W_RHAT) || gpumc__has_warning(f, GPUMC_W_ESS);
     if (r->anew < 0 || f->n_draws < 100 || o->num_warmup < 1 || o->on_draw || o->initial_metric
         || o->keep_stuck_chains) return 0;
-    if (r->astray < 0 || !doubted) return r->astray;
+    if (r->astray < 0 || !doubted || f->n_necks) return r->astray;     /* in a neck mass counts as little */
     for (size_t k = 0; k < 2 * r->n_chains; k++) {           /* stored log densities may spare gradients */
         double mean = 0;
         for (size_t i = 0; i < 20; i++)

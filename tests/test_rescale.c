@@ -204,8 +204,7 @@ static void check_noisy(void)
 }
 
 /* ---- the move ------------------------------------------------------------------------------------- */
-/* The map and its way back, and its Jacobian by differences: for elements that are normal given the rest, and for
-   ones that are not. */
+/* Elements that are not normal given the rest; walks of order 1 and 2, observed with noise. */
 static double skewed_density(const double *x, double *g, void *data)
 {
     double lp = groups_density(x, g, data);
@@ -217,63 +216,117 @@ static double skewed_density(const double *x, double *g, void *data)
     return lp;
 }
 
+static double walk_density(const double *x, double *g, int order)
+{
+    const double *w = x + 2;
+    double lp = gpumc_std_normal_lpdf(x[0], &g[0]) + gpumc_half_normal_lpdf(x[1], 1, &g[1], NULL), by_mean;
+    for (int j = 0; j < J; j++) {
+        const double mean = j < order ? 0 : order == 1 ? w[j - 1] : 2 * w[j - 1] - w[j - 2];
+        by_mean = 0;
+        lp += gpumc_normal_lpdf(effect[j], w[j], se[j], NULL, &g[2 + j], NULL)
+            + gpumc_normal_lpdf(w[j], mean, j < order ? 3 : x[1], &g[2 + j], &by_mean, j < order ? NULL : &g[1]);
+        if (j >= order) g[1 + j] += order * by_mean;
+        if (j >= order && order == 2) g[j] -= by_mean;
+    }
+    return lp;
+}
+static double first_order(const double *x, double *g, void *data) { return (void)data, walk_density(x, g, 1); }
+static double second_order(const double *x, double *g, void *data) { return (void)data, walk_density(x, g, 2); }
+
+/* A run of one chain, as far as moves need it. */
+typedef struct bare {
+    gpumc__run run;
+    gpumc__chain chain;
+    double scale[J + 2], mean[J + 2], from[J + 2], by[J + 2];
+    gpumc_metric metric;
+} bare;
+
+static void bare_open(bare *b, const gpumc_model *m)
+{
+    const size_t dim = J + 2, bytes = gpumc_layout_bytes(m, NULL), nuts_bytes = gpumc_nuts_bytes(dim, 1);
+    gpumc_layout *layout = gpumc_layout_init(m, malloc(bytes), bytes, NULL);
+    memset(b, 0, sizeof *b);
+    for (size_t i = 0; i < dim; i++) b->scale[i] = 1, b->from[i] = 0.5, b->by[i] = 0.1;
+    b->metric.kind = GPUMC_METRIC_DIAG;
+    b->metric.dim = dim;
+    b->metric.scale = b->scale;
+    b->metric.mean = b->mean;
+    b->run.layout = layout;
+    b->run.rescale_from = b->from;
+    b->run.rescale_by = b->by;
+    b->chain.nuts = gpumc_nuts_init(malloc(nuts_bytes), nuts_bytes, dim, 1, &b->metric, 0.1, 1, 0, b->from, NULL);
+    b->chain.work = (double *)malloc(gpumc_layout_work(layout) * sizeof(double));
+}
+static void bare_close(bare *b)
+{
+    free(b->run.layout);
+    free(b->chain.nuts);
+    free(b->chain.work);
+}
+
+/* Moves q to `to`, with the scale changed by change; returns the log Jacobian. */
+static double move(bare *b, const gpumc__rescale *k, double change, const double *q, double *to)
+{
+    gpumc_nuts *s = b->chain.nuts;
+    gpumc__state *a = gpumc__state_new(s);
+    const gpumc__rescale_map at = gpumc__rescale_new(s), after = gpumc__rescale_new(s);
+    memcpy(a->q, q, s->dim * sizeof *q);
+    CHECK(gpumc__rescale_centre(&b->run, &b->chain, k, a->q, &at), "no centre");
+    const double log_jacobian = gpumc__rescale_by(&b->run, &b->chain, k, change, a, &at, &after) - a->lp;
+    memcpy(to, a->q, s->dim * sizeof *q);
+    a->uses--;
+    gpumc__rescale_free(&at);
+    gpumc__rescale_free(&after);
+    return log_jacobian;
+}
+
+/* The coupling that is found, the map and its way back, its Jacobian by differences (the matrix of derivatives is
+   triangular), and, where elements are normal given the rest, that what the density gains depends on the rest alone:
+   it is the same from two points that differ in the elements. */
 static void check_map(void)
 {
+    const struct { double (*density)(const double *, double *, void *); size_t band; int is_normal; } cases[] = {
+        { groups_density, 0, 1 }, { skewed_density, 0, 0 }, { first_order, 1, 1 }, { second_order, 2, 1 } };
     groups_draw(3, 1);
-    for (int is_skewed = 0; is_skewed < 2; is_skewed++) {
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         gpumc_model m = groups_model;
-        if (is_skewed) m.log_density = skewed_density;
-        gpumc_error error;
-        const size_t bytes = gpumc_layout_bytes(&m, &error), dim = J + 2, nuts_bytes = gpumc_nuts_bytes(dim, 10);
-        gpumc_layout *layout = gpumc_layout_init(&m, malloc(bytes), bytes, &error);
-        double scale[J + 2], mean[J + 2], from[J + 2], by[J + 2], q[J + 2], to[J + 2], log_jacobian = 0;
-        for (size_t i = 0; i < dim; i++) {
-            scale[i] = 1;
-            mean[i] = 0;
-            from[i] = 0.5;
-            by[i] = 0.1;
-            q[i] = 0.1 * (double)i;
+        bare b;
+        m.log_density = cases[c].density;
+        bare_open(&b, &m);
+        double q[J + 2], to[J + 2], other[J + 2], g[J + 2], by_differences = 0, worst = 0, farthest = 0;
+        for (size_t i = 0; i < J + 2; i++) q[i] = 0.3 * sin((double)i);
+        gpumc__rescale k = { 1, 2, J, 0, 1, 1 };
+        gpumc__state *mean = gpumc__state_new(b.chain.nuts);
+        const gpumc__rescale_map map = gpumc__rescale_new(b.chain.nuts);
+        b.run.adapt = (gpumc_adapt *)calloc(1, sizeof(gpumc_adapt));
+        b.run.adapt->dim = J + 2;
+        memcpy(mean->q, b.from, sizeof b.from);
+        gpumc__rescale_find_band(&b.run, &b.chain, &k, mean, &map);
+        free(b.run.adapt);
+        mean->uses--;
+        gpumc__rescale_free(&map);
+        CHECK(k.band == cases[c].band, "case %d: coupled over %d", (int)c, (int)k.band);
+        const double log_jacobian = move(&b, &k, -1.5, q, to);
+        for (size_t i = 2; i < J + 2; i++) {
+            q[i] += 1e-6;
+            move(&b, &k, -1.5, q, other);
+            q[i] -= 1e-6;
+            by_differences += log((other[i] - to[i]) / 1e-6);
         }
-        const gpumc_metric metric = { .kind = GPUMC_METRIC_DIAG, .dim = dim, .scale = scale, .mean = mean };
-        gpumc_nuts *s = gpumc_nuts_init(malloc(nuts_bytes), nuts_bytes, dim, 10, &metric, 0.1, 1, 0, q, &error);
-        gpumc__run r;
-        gpumc__chain chain;
-        memset(&r, 0, sizeof r);
-        memset(&chain, 0, sizeof chain);
-        r.layout = layout;
-        r.rescale_from = from;
-        r.rescale_by = by;
-        chain.nuts = s;
-        chain.work = (double *)malloc(gpumc_layout_work(layout) * sizeof(double));
-        const gpumc__rescale k = { 1, 2, J, 1, 1 };
-        gpumc__state *a = gpumc__state_new(s), *at = gpumc__state_new(s), *after = gpumc__state_new(s);
-        for (size_t moved = 0; moved <= dim; moved++) {       /* dim: as it is, which comes last */
-            memcpy(a->q, q, sizeof q);
-            if (moved < dim) a->q[moved] += 1e-6;
-            CHECK(gpumc__rescale_centre(&r, &chain, &k, a->q, at), "no centre");
-            const double sum = gpumc__rescale_by(&r, &chain, &k, -1.5, a, at, after) - a->lp;
-            if (moved == dim) {
-                CHECK(fabs(sum - log_jacobian) < 1e-6 && fabs(sum) > 1, "log Jacobian %.9g, by differences %.9g", sum,
-                      log_jacobian);
-                memcpy(to, a->q, sizeof to);
-            } else if (moved >= 2) {
-                double back[J + 2];
-                memcpy(back, a->q, sizeof back);
-                memcpy(a->q, q, sizeof q);
-                gpumc__rescale_centre(&r, &chain, &k, a->q, at);
-                gpumc__rescale_by(&r, &chain, &k, -1.5, a, at, after);
-                log_jacobian += log((back[moved] - a->q[moved]) / 1e-6);
-            }
-        }
-        memcpy(a->q, to, sizeof to);
-        gpumc__rescale_centre(&r, &chain, &k, a->q, at);
-        gpumc__rescale_by(&r, &chain, &k, 1.5, a, at, after);
-        double worst = 0;
-        for (size_t i = 0; i < dim; i++) worst = check_worst(worst, fabs(a->q[i] - q[i]));
-        CHECK(worst < 1e-12 && fabs(to[5] - q[5]) > 0.05, "the way back ends %g off", worst);
-        free(layout);
-        free(s);
-        free(chain.work);
+        CHECK(fabs(log_jacobian - by_differences) < 1e-6 && fabs(log_jacobian) > 1,
+              "case %d: log Jacobian %.9g, by differences %.9g", (int)c, log_jacobian, by_differences);
+        move(&b, &k, 1.5, to, other);
+        for (size_t i = 0; i < J + 2; i++) worst = check_worst(worst, fabs(other[i] - q[i]));
+        for (size_t i = 2; i < J + 2; i++) farthest = fmax(farthest, fabs(to[i] - q[i]));
+        CHECK(worst < 1e-11 && farthest > 0.1, "case %d: the way back, from %g, ends %g off", (int)c, farthest,
+              worst);
+        double *work = b.chain.work, gain = gpumc_model_eval(b.run.layout, to, g, work)
+                                            - gpumc_model_eval(b.run.layout, q, g, work);
+        for (size_t i = 2; i < J + 2; i++) q[i] += 0.2 * cos((double)i * (double)i);
+        move(&b, &k, -1.5, q, to);
+        gain -= gpumc_model_eval(b.run.layout, to, g, work) - gpumc_model_eval(b.run.layout, q, g, work);
+        CHECK((fabs(gain) < 1e-9) == cases[c].is_normal, "case %d: the gain depends on elements by %g", (int)c, gain);
+        bare_close(&b);
     }
 }
 
