@@ -160,18 +160,19 @@
      density has mass far from all of them, NUTS draws all of them again, in shorter steps after divergences
      and held chains, unless an on_draw or a stream has them. NUTS does so for its own draws if up to 3 % of
      them diverged, and a second time at up to 0.5 %. Draws that fall just short (R-hat up to 1.05, ESS from
-     25 a chain, no other warning, up to 32 gradients a draw) are continued to two or four times as many, of
-     which every second or fourth is kept. Warnings concern the final draws. All this lowers the error of
-     single runs, but runs that look well are kept, and HMC and MAMS seldom enter narrow regions: if the scale
-     of data nears 0, the lowest percents of its distribution may be missing, and with them a tenth of its sd;
-     so may a separate mode, or a long tail such as Student's of one among very many parameters. If that
-     matters, ask for NUTS and a target_accept of 0.99.
+     25 a chain, no other warning, up to 32 gradients a draw, 64 with moves as below) are continued to two or
+     four times as many, of which every second or fourth is kept. Warnings concern the final draws. All this
+     lowers the error of single runs, but runs that look well are kept, and HMC and MAMS seldom enter narrow
+     regions: if the scale of data nears 0, the lowest percents of its distribution may be missing, and with
+     them a tenth of its sd; so may a separate mode, or a long tail such as Student's of one among very many
+     parameters. If that matters, ask for NUTS and a target_accept of 0.99.
      One such region is found and entered: the neck of a funnel, where a small scale leaves elements too
      little room for the step size, in hierarchies that are not declared, or latent values that noisy data
-     inform. If warm-up meets one (fit.n_necks; the line about the sampler names the scale), a Metropolis move
-     of the scale and its elements together follows every draw, for 5 gradients, or three moves if the sampler
-     is NUTS, for 11; 9 and 23 for walks, 13 and 35 for second-order walks. It takes a block of three or more
-     elements, each coupled to at most two neighbours on either side. A hierarchy that is declared is faster.
+     inform. If warm-up meets one (fit.n_necks; the line about the sampler names the scale), every draw is
+     followed by two Metropolis moves of the scale and its elements together, three if the sampler is NUTS.
+     They cost 8 and 11 gradients; 14 and 19 for walks, 20 and 27 for second-order walks. It takes a block of
+     three or more elements, each coupled to at most two neighbours on either side. A hierarchy that is
+     declared is faster.
      fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
      _HMC) forces one. If memory is short use thin. A smoother or cheaper density may guide HMC and MAMS: see
      guide in gpumc_model.
@@ -21082,13 +21083,13 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
    Moves of a scale together with the elements whose spread it rules. Where a hierarchy is not declared, or
    elements are informed both by it and by noisy data, no coordinates are learned that suit every value of the
    scale: the posterior is a funnel, whose neck is too narrow for the step size, and paths do not get in. If
-   warm-up finds such a neck, every draw is followed by a Metropolis move along it. Let theta be all other
+   warm-up finds such a neck, every draw is followed by Metropolis moves along it. Let theta be all other
    coordinates. One Newton step from a fixed point z0 gives a centre m(theta) and, by differences, a precision
    H(theta) = L D L' of the elements z, which may be coupled to neighbours up to two places away.
    The scale is moved at random, and z so that sqrt(D) L' (z - m) stays, which is a bijection with Jacobian
-   prod sqrt(D / D'). The move is accepted by the density, so m and H need not be right: they only are if z is
-   normal given theta, and then the move is one of theta alone, z integrated out (as interweaving, Yu & Meng
-   2011, is for a map known beforehand). Read first: gpumc__rescale_move. */
+   prod sqrt(D / D'). The density accepts or rejects that, so m and H need not be right: they only are if z is
+   normal given theta, and then it is a move of theta alone, z integrated out (as interweaving, Yu & Meng 2011,
+   is for a map known beforehand). Read first: gpumc__rescale_move. */
 /* Centres m and precisions H = L D L' of elements; L: 1 on the diagonal, L[b - 1][i] b places left of it. */
 typedef struct gpumc__rescale_map {
     gpumc__state *own[2];                        /* where all these are */
@@ -21244,8 +21245,8 @@ static int gpumc__rescale_is_narrow(gpumc__run *r, gpumc__chain *chain, const do
     return is_narrow;
 }
 
-/* Between transitions, after warm-up: moves the draw along one of the necks that were found, three times with
-   trees, which cost more; half of the moves are by longer steps. */
+/* Between transitions, after warm-up: moves the draw along one of the necks that were found, twice, and with
+   trees, which cost more, three times; half of the moves are by longer steps. */
 static void gpumc__rescale_move(gpumc__run *r, size_t c)
 {
     gpumc__chain *chain = &r->chains[c];
@@ -21261,7 +21262,7 @@ static void gpumc__rescale_move(gpumc__run *r, size_t c)
     gpumc__rescale_map at = gpumc__rescale_new(s), after = gpumc__rescale_new(s);
     memcpy(to->q, s->current->q, s->dim * sizeof(double));
     const int has = gpumc__rescale_centre(r, chain, k, to->q, &at);
-    for (int n = !has ? 0 : s->sampler == GPUMC_SAMPLER_NUTS ? 3 : 1; n > 0; n--) {
+    for (int n = !has ? 0 : s->sampler == GPUMC_SAMPLER_NUTS ? 3 : 2; n > 0; n--) {
         const double size = gpumc_rng_uniform(&rng) < 0.5 ? k->size : 4 * k->size;
         const double by = gpumc_normal_rng(&rng, 0, size), bar = gpumc__log(gpumc_rng_uniform(&rng));
         memcpy(to->q, s->current->q, s->dim * sizeof(double));
@@ -23781,14 +23782,16 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
     return gpumc__advance(r, r->n_iterations[0]);
 }
 
-/* Whether draws fall short so little that up to four times as many do, at 32 gradients a draw at most. */
+/* Whether draws fall short so little that up to four times as many do, at 32 gradients a draw at most, or 64
+   with moves along necks. */
 static int gpumc__calls_for_more(const gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;
     const double made = (double)r->n_iterations[0] * (double)f->n_chains;
     int falls_short = 0;
     if (r->doubled == 2 || f->n_draws < 500 || f->options.sampler != GPUMC_SAMPLER_AUTO || f->options.on_draw
-        || r->n_iterations[0] > 1000000000 || (double)f->sampling_gradients > 32 * made) return 0;
+        || r->n_iterations[0] > 1000000000
+        || (double)f->sampling_gradients > (f->n_necks ? 64 : 32) * made) return 0;
     for (size_t i = 0; i < f->n_warnings; i++) {
         const gpumc_warning *w = &f->warnings[i];
         const int mends = w->code == GPUMC_W_ESS ? w->value >= 25 * (double)f->n_chains

@@ -15,8 +15,8 @@
    runs that saw little of the tails.
 
    Must be rejected: HMC with short trajectories on decay, since more of its runs never see the tail, and these look
-   best; errors, if no scale moves along its neck; decay, if only the warnings of a straight line are allowed; a mean that
-   is off by a tenth of a standard deviation. With an argument, as many other seeds are run and counted only. */
+   best; errors, if no scale moves along its neck; decay, if only the warnings of a straight line are allowed; a mean
+   that is off by a tenth of a standard deviation. With an argument, as many other seeds are run and counted only. */
 #include "check.h"
 #include "../gpumc.h"
 #include "schools.h"
@@ -247,7 +247,7 @@ static const users_model models[] = {
                  .generate = schools_generate, .outputs = &schools_output, .n_outputs = 1 },
       .n_runs = 100, .missed = 0.0001, .alarms = 0.001, .n_axes = 1, .axes = { 1 } },
     USERS_MODEL(decay, 1000, 1.4, 89, 2, { 1, 3 }), USERS_MODEL(dose, 100, 1.4, 47, 3, { 2, 3, 4 }),
-    USERS_MODEL(errors, 100, 0.01, 6, 3, { 1, 2, 4 }),
+    USERS_MODEL(errors, 100, 0.01, 3.6, 3, { 1, 2, 4 }),
 };
 
 /* ---- the known means: quadrature ------------------------------------------------------------------- */
