@@ -16993,7 +16993,7 @@ static void gpumc__review_chain(gpumc__review *v, size_t c)
         v->deep += stats[i].hit_max_treedepth != 0;
         v->accept += stats[i].accept_stat;
         v->residual += stats[i].fisher_residual;
-        stuck += stats[i].selected == 0;
+        stuck += stats[i].selected == 0 && !(v->fit->n_necks && moved);
     }
     v->draws += (double)n;
     if (2 * stuck > (double)n) gpumc__add_worst(&v->stuck, c, stuck / (double)n);
@@ -21088,8 +21088,8 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
    H(theta) = L D L' of the elements z, which may be coupled to neighbours up to two places away.
    The scale is moved at random, and z so that sqrt(D) L' (z - m) stays, which is a bijection with Jacobian
    prod sqrt(D / D'). The density accepts or rejects that, so m and H need not be right: they only are if z is
-   normal given theta, and then it is a move of theta alone, z integrated out (as interweaving, Yu & Meng 2011,
-   is for a map known beforehand). Read first: gpumc__rescale_move. */
+   normal given theta, and then it is a move of theta alone, z integrated out (as interweaving is, Yu & Meng
+   2011, for a map known beforehand). Read first: gpumc__rescale_move. */
 /* Centres m and precisions H = L D L' of elements; L: 1 on the diagonal, L[b - 1][i] b places left of it. */
 typedef struct gpumc__rescale_map {
     gpumc__state *own[2];                        /* where all these are */

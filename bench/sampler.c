@@ -13,8 +13,8 @@
        sampler compare [seeds=3] [models=...]
                                     NUTS, MAMS, HMC and the automatic choice, per gradient after warm-up
        sampler tails [seeds=40]     error of runs without a warning where the true sd is known: of the log scale
-                                    of walks and of hierarchies that are not declared, and of a coordinate of
-                                    mixtures of two normals
+                                    of walks, of hierarchies that are not declared and of Neal's funnel, and
+                                    of a coordinate of mixtures of two normals
        sampler summaries            microseconds for the summary of a quantity, and for leaving out an observation
                                     (PSIS-LOO)
    sampler=nuts, mams or hmc makes the runs that do not compare samplers use that one.
@@ -791,6 +791,18 @@ static double plain_truth(const plain *d)
     return sqrt(squares / weight - sum * sum / (weight * weight));
 }
 
+/* The funnel of Neal (2003): v ~ normal(0, 3), x[i] ~ normal(0, exp(v / 2)). */
+enum { FUNNEL = 9 };
+static double funnel_density(const double *x, double *g, void *data)
+{
+    const double sd = exp(0.5 * x[0]);
+    double lp = gpumc_normal_lpdf(x[0], 0, 3, &g[0], NULL, NULL), by_sd = 0;
+    (void)data;
+    for (int i = 1; i <= FUNNEL; i++) lp += gpumc_normal_lpdf(x[i], 0, sd, &g[i], NULL, &by_sd);
+    g[0] += 0.5 * sd * by_sd;
+    return lp;
+}
+
 /* Mixture of two normals in n dimensions, (1 - share) normal(0, 1)^n + share normal(at, width)^n. */
 typedef struct two { size_t n; double share, at, width; } two;
 
@@ -850,6 +862,7 @@ static int bench_tails(size_t n_seeds)
         { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "mu" },
         { .name = "w", .size = STEPS, .location = "mu", .scale = "tau", .walk_dim = 1 },
     };
+    static const gpumc_param of_funnel[] = { { .name = "v" }, { .name = "x", .size = FUNNEL } };
     static const size_t groups[] = { 8, 30, MOST_GROUPS };
     char name[80];
     int done = 1;
@@ -875,6 +888,9 @@ static int bench_tails(size_t n_seeds)
                                     .data = &d };
         done = tails_rows(&model, 1, plain_truth(&d), n_seeds);
     }
+    const gpumc_model funnel = { .name = "funnel: v", .params = of_funnel, .n_params = 2,
+                                 .log_density = funnel_density };
+    if (done) done = tails_rows(&funnel, 0, 3, n_seeds);
     for (size_t k = 0; k < sizeof twos / sizeof *twos && done; k++) {
         two d = twos[k];
         const gpumc_param x = { .name = "x", .size = d.n };
