@@ -21290,6 +21290,9 @@ static void gpumc__rescale_say(const gpumc__run *r)
 }
 
 /* ---- what is learned at the end of warm-up --------------------------------------------------------- */
+/* Whether to break off. A run that can be resumed has to end up with the same moves, so it goes on. */
+static int gpumc__rescale_stops(const gpumc__run *r) { return !r->checkpoint->path && gpumc__stops(r); }
+
 /* The share of mass along a move from a chain's draw where elements are so narrow that steps are too long; 0
    also if that is nearly everywhere, as then another scale makes them so. */
 static double gpumc__rescale_beyond(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double step)
@@ -21311,7 +21314,7 @@ static double gpumc__rescale_beyond(gpumc__run *r, gpumc__chain *chain, const gp
             log_mass = gpumc__rescale_by(r, chain, k, way * step, to, &at, &after) + jacobian;
             jacobian = log_mass - to->lp;
             gpumc__rescale_swap(&at, &after);
-            goes = log_mass > s->current->lp - 12;
+            goes = log_mass > s->current->lp - 12 && !gpumc__rescale_stops(r);
         }
     }
     to->uses--;
@@ -21458,7 +21461,8 @@ static void gpumc__rescale_learn(gpumc__run *r)
             }
     }
     if (n > 0) gpumc__rescale_prepare(r);
-    for (int i = 0; i < n && r->n_rescales < GPUMC__RESCALES; i++) gpumc__rescale_try(r, &trials[i]);
+    for (int i = 0; i < n && r->n_rescales < GPUMC__RESCALES && !gpumc__rescale_stops(r); i++)
+        gpumc__rescale_try(r, &trials[i]);
 }
 
 /* ========================================================================================== >>run
