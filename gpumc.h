@@ -165,14 +165,15 @@
      lowers the error of single runs, but runs that look well are kept, and HMC and MAMS seldom enter narrow
      regions: if the scale of data nears 0, the lowest percents of its distribution may be missing, and with
      them a tenth of its sd; so may a separate mode, or a long tail such as Student's of one among very many
-     parameters. If that matters, ask for NUTS and a target_accept of 0.99.
+     parameters. If that matters, ask for NUTS, without the moves below, and a target_accept of 0.99.
      One such region is found and entered: the neck of a funnel, where a small scale leaves elements too
      little room for the step size, in hierarchies that are not declared, or latent values that noisy data
      inform. If warm-up meets one (fit.n_necks; the line about the sampler names the scale), every draw is
-     followed by two Metropolis moves of the scale and its elements together, three if the sampler is NUTS.
-     They cost 8 and 11 gradients; 14 and 19 for walks, 20 and 27 for second-order walks. It takes a block of
-     three or more elements, each coupled to at most two neighbours on either side. A hierarchy that is
-     declared is faster.
+     followed by two Metropolis moves of the scale and its elements together, three if the sampler is NUTS,
+     for 8 and 11 gradients; 14 and 19 for walks, 20 and 27 for second-order walks. Divergences on the narrow
+     side then do not count. It takes a scale in a block of at most eight, and a block of three or more
+     elements, each coupled to at most two neighbours on either side; no batch, guide or options.sampler. A
+     hierarchy that is declared is faster.
      fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
      _HMC) forces one. If memory is short use thin. A smoother or cheaper density may guide HMC and MAMS: see
      guide in gpumc_model.
@@ -2695,13 +2696,15 @@ typedef struct gpumc_metric {
 
 typedef struct gpumc_draw_stats {
     /* log density with Jacobians (in a fit those of the maps of kinds alone, so that runs are comparable);
-       energy H of the draw in the sampler's coordinates; H - H0, H0 that at the start; the largest one met */
+       energy H of the draw in the sampler's coordinates, before moves along necks; H - H0, H0 that at the
+       start; the largest one met */
     double lp, energy, energy_error, max_energy_error;
     double accept_stat, accept_sym;  /* means over leaves of min(1, e^w) and 2 / (1 + e^|w|), w = H0 - H */
     double step_size, fisher_residual;  /* |x + g|^2 in whitened coordinates; 0: the metric fits */
     int32_t tree_depth, n_leapfrog, selected; /* depth: doublings that were kept; selected: signed leaf index,
                                                  0: did not move */
-    uint8_t divergent, hit_max_treedepth;               /* divergent: the energy error was above 1000 */
+    /* divergent: the energy error was above 1000, and not on the narrow side of a neck that moves enter */
+    uint8_t divergent, hit_max_treedepth;
 } gpumc_draw_stats;
 
 typedef struct gpumc_nuts gpumc_nuts;
@@ -17176,6 +17179,7 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         GPUMC__WARN(v->strays > 0, HELD, 0, v->stays, "%.0f draws, in %.0f visits, lie where the density is "
             "far from the normal that HMC moves by: a region that is entered and left so seldom has too much "
             "or too little weight; compare with the sampler NUTS", v->strays, v->stays);
+    /* With moves the step size is that of the wide side: in necks paths are rejected, and moves lead out. */
     GPUMC__WARN(fit->n_warmup && aim > 0 && v->draws >= 100 && !fit->n_necks
         && (accept > aim + 0.1 || accept < fmin(aim, asked) - 0.1), ACCEPT, accept > aim, accept,
         "mean acceptance is %.2f, where %.2f was wanted: the step size came out too %s; a longer num_warmup "
@@ -18708,6 +18712,7 @@ enum {
     GPUMC__FACT_FREE, GPUMC__FACT_DIVERGENT, GPUMC__FACT_SPRING, GPUMC__FACT_WARNED, GPUMC__FACT_TARGET,
     GPUMC__FACT_STEP, GPUMC__FACT_SECONDS, GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS };
 #define GPUMC__JUDGED ((uint32_t)1 << 28)      /* among warnings: draws were kept, to be judged */
+#define GPUMC__NECKS ((uint32_t)1 << 27)       /* likewise: scales moved along necks */
 
 static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
 {
@@ -18719,6 +18724,7 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
     for (size_t i = 0; i < f->n_warnings; i++)
         if (!f->warnings[i].note) warned |= (uint32_t)1 << f->warnings[i].code;
     if (f->draws && f->stats) warned |= GPUMC__JUDGED;
+    if (f->n_necks > 0) warned |= GPUMC__NECKS;
     const double facts[GPUMC__N_FACTS] = {
         (double)(digest >> 32), (double)(digest & 0xffffffff), (double)(o->seed >> 32),
         (double)(o->seed & 0xffffffff), (double)o->first_chain_id, (double)f->n_chains, (double)s->n_draws,
@@ -19296,6 +19302,7 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
         f->sampling_seconds = fmax(f->sampling_seconds, facts[GPUMC__FACT_SECONDS]);
         f->n_divergent += (size_t)facts[GPUMC__FACT_DIVERGENT];
         o->thin = (int)fmin(fmax(o->thin, facts[GPUMC__FACT_THIN]), 1 << 20);
+        f->n_necks |= (uint32_t)facts[GPUMC__FACT_WARNED] & GPUMC__NECKS ? 1 : 0;
     }
 }
 
@@ -20541,8 +20548,8 @@ enum { GPUMC__LINES = 16 };
 typedef struct gpumc__unseen { double share; size_t n; gpumc__extent extents[GPUMC__LINES]; } gpumc__unseen;
 
 /* A free coordinate and the range of those that it moves along with it, see >>rescale; how far apart these
-   are coupled; size of its moves; how stiff elements are in the neck. */
-typedef struct gpumc__rescale { size_t scale, from, n, band; double size, stiff; } gpumc__rescale;
+   are coupled; its standard deviation; how stiff elements are at the mean, or may be, and in the neck. */
+typedef struct gpumc__rescale { size_t scale, from, n, band; double sd, usual, stiff; } gpumc__rescale;
 enum { GPUMC__RESCALES = 4, GPUMC__RESCALE_BAND = 2 };
 
 typedef struct gpumc__run {
@@ -20567,7 +20574,7 @@ typedef struct gpumc__run {
                                                 has nearly all, else 0; for each chain a start there */
     size_t ran_off, off_chain;               /* 1 + a value that ran off in warm-up; the chain */
     volatile int stopped, overran, unstreamed;   /* overran: generate wrote past its outputs */
-    double *rescale_from, *rescale_by;       /* free coordinates, and how far to go for curvatures */
+    double *rescale_z0, *rescale_h, *rescale_slopes;      /* see >>rescale; the slopes are scratch */
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
     int printed_lines;
@@ -20703,6 +20710,20 @@ static void gpumc__completed(gpumc__run *r, size_t c)
     if (!o->progress) gpumc__print_progress(r, c, before);
     else if (o->progress(&chain->progress, o->progress_user)) gpumc__store_flag(&r->stopped, 1);
     gpumc__unlock(&r->lock);
+}
+
+/* ---- the density -------------------------------------------------------------------------------- */
+/* Log density and gradient for a chain. With a guide they are the guide's, but for lp at a path's end. */
+static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double *q, double *g)
+{
+    gpumc_nuts *s = chain->nuts;
+    const double guide = gpumc__eval(r->layout, r->adapt->guided, q, g, chain->work);
+    chain->gradients++;
+    if (!r->adapt->guided || !gpumc__path_ends(s)) return guide;
+    chain->gradients++;
+    const double lp = gpumc__density_led(r->layout, q, s->scratch, chain->work, guide);
+    s->apart[1] = lp - guide;
+    return lp;
 }
 
 /* =================================================================================== >>checkpoint
@@ -20862,8 +20883,8 @@ static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
     gpumc__carry(k, &f->n_warmup, sizeof f->n_warmup);
     gpumc__carry(k, &f->warmup_gradients, sizeof f->warmup_gradients);
     gpumc__carry(k, &f->warmup_seconds, sizeof f->warmup_seconds);
-    gpumc__carry_rows(k, r->rescale_from, sizeof *r->rescale_from, 0, r->n_rescales ? f->n_free : 0);
-    gpumc__carry_rows(k, r->rescale_by, sizeof *r->rescale_by, 0, r->n_rescales ? f->n_free : 0);
+    gpumc__carry_rows(k, r->rescale_z0, sizeof *r->rescale_z0, 0, r->n_rescales ? f->n_free : 0);
+    gpumc__carry_rows(k, r->rescale_h, sizeof *r->rescale_h, 0, r->n_rescales ? f->n_free : 0);
     gpumc__carry_layout(k, r->layout);
     gpumc__carry_adapt(k, r->adapt);
     for (size_t c = 0; c < r->n_chains && !k->failed; c++) gpumc__carry_chain(k, r, c);
@@ -21087,48 +21108,79 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
    coordinates. One Newton step from a fixed point z0 gives a centre m(theta) and, by differences, a precision
    H(theta) = L D L' of the elements z, which may be coupled to neighbours up to two places away.
    The scale is moved at random, and z so that sqrt(D) L' (z - m) stays, which is a bijection with Jacobian
-   prod sqrt(D / D'). The density accepts or rejects that, so m and H need not be right: they only are if z is
-   normal given theta, and then it is a move of theta alone, z integrated out (as interweaving is, Yu & Meng
-   2011, for a map known beforehand). Read first: gpumc__rescale_move. */
+   |dz'/dz| = prod sqrt(D / D'). The density accepts or rejects that, so m and H need not be right: they only
+   are if z is normal given theta, and then it is a move of theta alone, z integrated out. Elements thus keep
+   their residuals, whitened by a normal approximation given theta and the data (Murray & Adams 2010);
+   interweaving (Yu & Meng 2011) whitens by the prior alone. Read first: gpumc__rescale_move. */
 /* Centres m and precisions H = L D L' of elements; L: 1 on the diagonal, L[b - 1][i] b places left of it. */
 typedef struct gpumc__rescale_map {
     gpumc__state *own[2];                        /* where all these are */
     double *m, *D, *L[GPUMC__RESCALE_BAND];
 } gpumc__rescale_map;
 
-static gpumc__rescale_map gpumc__rescale_new(gpumc_nuts *s)
+/* A point that is moved, and the maps before and after that; in states that the chain does not use between
+   transitions: at most 8 of at least 11 are taken, with the draw. */
+typedef struct gpumc__mover {
+    gpumc__run *run;
+    gpumc__chain *chain;
+    const gpumc__rescale *k;
+    gpumc__state *to;
+    gpumc__rescale_map at, after;
+} gpumc__mover;
+
+static gpumc__rescale_map gpumc__rescale_map_open(gpumc_nuts *s)
 {
     gpumc__state *a = gpumc__state_new(s), *b = gpumc__state_new(s);
     const gpumc__rescale_map map = { { a, b }, a->q, a->p, { a->g, b->q } };
     return map;
 }
 
-static void gpumc__rescale_free(const gpumc__rescale_map *map)
+static gpumc__mover gpumc__mover_open(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k,
+                                      const double *q)
 {
-    map->own[0]->uses--;
-    map->own[1]->uses--;
+    gpumc__state *to = gpumc__state_new(chain->nuts);
+    const gpumc__rescale_map at = gpumc__rescale_map_open(chain->nuts);
+    const gpumc__mover v = { r, chain, k, to, at, gpumc__rescale_map_open(chain->nuts) };
+    memcpy(to->q, q, chain->nuts->dim * sizeof *q);
+    return v;
 }
 
-/* The elements of H itself, left in D and L, given the other coordinates of q and the gradient g at the fixed
-   points of its elements: by differences, for elements at a time that are too far apart to be coupled to one
-   and the same. Uses q; returns 0 where the density is not finite. */
-static int gpumc__rescale_probe(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double *q,
-                                const double *g, const gpumc__rescale_map *map)
+static void gpumc__mover_close(gpumc__mover *v)
 {
+    v->to->uses--;
+    for (int i = 0; i < 2; i++) {
+        v->at.own[i]->uses--;
+        v->after.own[i]->uses--;
+    }
+}
+
+static void gpumc__mover_swap(gpumc__mover *v)
+{
+    const gpumc__rescale_map at = v->at;
+    v->at = v->after;
+    v->after = at;
+}
+
+/* The elements of H itself, left in D and L, given the other coordinates of q and the gradient g at z0: by
+   differences, for elements at a time that are too far apart to be coupled to one and the same. Uses q;
+   returns 0 where the density is not finite. */
+static int gpumc__rescale_probe(const gpumc__mover *v, double *q, const double *g,
+                                const gpumc__rescale_map *map)
+{
+    const gpumc__rescale *k = v->k;
     const size_t from = k->from, end = from + k->n, every = 2 * k->band + 1;
-    const double *z = r->rescale_from, *by = r->rescale_by;
-    gpumc__state *apart = gpumc__state_new(chain->nuts);
+    const double *z0 = v->run->rescale_z0, *h = v->run->rescale_h;
+    gpumc__state *apart = gpumc__state_new(v->chain->nuts);
     int has = 1;
     for (size_t b = 0; b < k->band; b++) memset(map->L[b] + from, 0, k->n * sizeof *q);
     for (size_t first = 0; first < every && first < k->n; first++) {
-        for (size_t i = 0; i < k->n; i++) q[from + i] = z[from + i] + (i % every == first ? by[from + i] : 0);
-        has &= gpumc__is_finite(gpumc__eval(r->layout, 0, q, apart->g, chain->work));
-        chain->gradients++;
+        for (size_t i = 0; i < k->n; i++) q[from + i] = z0[from + i] + (i % every == first ? h[from + i] : 0);
+        has &= gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, q, apart->g));
         for (size_t i = from + first; i < end; i += every) {
-            map->D[i] = (g[i] - apart->g[i]) / by[i];
+            map->D[i] = (g[i] - apart->g[i]) / h[i];
             for (size_t b = 1; b <= k->band; b++) {
-                if (i >= from + b) map->L[b - 1][i] += 0.5 * (g[i - b] - apart->g[i - b]) / by[i];
-                if (i + b < end) map->L[b - 1][i + b] += 0.5 * (g[i + b] - apart->g[i + b]) / by[i];
+                if (i >= from + b) map->L[b - 1][i] += 0.5 * (g[i - b] - apart->g[i - b]) / h[i];
+                if (i + b < end) map->L[b - 1][i + b] += 0.5 * (g[i + b] - apart->g[i + b]) / h[i];
             }
         }
     }
@@ -21141,54 +21193,53 @@ static int gpumc__rescale_factor(const gpumc__rescale *k, const gpumc__rescale_m
 {
     int has = 1;
     for (size_t n = 0, i = k->from; n < k->n; n++, i++) {
-        for (size_t b = gpumc__smaller(k->band, n); b > 0; b--) {
+        const size_t most = gpumc__smaller(k->band, n);
+        for (size_t b = most; b > 0; b--) {
             double *L = &map->L[b - 1][i];
-            for (size_t c = b + 1; c <= gpumc__smaller(k->band, n); c++)
+            for (size_t c = b + 1; c <= most; c++)
                 *L -= map->L[c - 1][i] * map->D[i - c] * map->L[c - b - 1][i - b];
             *L /= map->D[i - b];
         }
-        for (size_t b = 1; b <= gpumc__smaller(k->band, n); b++)
-            map->D[i] -= map->L[b - 1][i] * map->L[b - 1][i] * map->D[i - b];
+        for (size_t b = 1; b <= most; b++) map->D[i] -= map->L[b - 1][i] * map->L[b - 1][i] * map->D[i - b];
         has &= map->D[i] > 0 && gpumc__is_finite(map->D[i]);
     }
     return has;
 }
 
-/* Fills the map, given the other coordinates of q, which is used meanwhile. Returns 0 where there is none. */
-static int gpumc__rescale_centre(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double *q,
-                                 const gpumc__rescale_map *map)
+/* Fills a map, given the coordinates other than elements. Returns 0 where there is none. */
+static int gpumc__rescale_fill(const gpumc__mover *v, const gpumc__rescale_map *map)
 {
-    const size_t bytes = k->n * sizeof *q, from = k->from, end = from + k->n;
-    gpumc__state *here = gpumc__state_new(chain->nuts);
-    double *step = here->g;
+    const gpumc__rescale *k = v->k;
+    const size_t bytes = k->n * sizeof(double), from = k->from, end = from + k->n;
+    gpumc__state *here = gpumc__state_new(v->chain->nuts);
+    double *q = v->to->q, *step = here->g;
     memcpy(here->p + from, q + from, bytes);
-    memcpy(q + from, r->rescale_from + from, bytes);
-    int has = gpumc__is_finite(gpumc__eval(r->layout, 0, q, step, chain->work));
-    chain->gradients++;
-    has = has && gpumc__rescale_probe(r, chain, k, q, step, map) && gpumc__rescale_factor(k, map);
+    memcpy(q + from, v->run->rescale_z0 + from, bytes);
+    int has = gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, q, step));
+    has = has && gpumc__rescale_probe(v, q, step, map) && gpumc__rescale_factor(k, map);
     memcpy(q + from, here->p + from, bytes);
     for (size_t i = from; has && i < end; i++)
         for (size_t b = 1; b <= k->band && b <= i - from; b++) step[i] -= map->L[b - 1][i] * step[i - b];
     for (size_t i = end; has && i-- > from;) {
         step[i] /= map->D[i];
         for (size_t b = 1; b <= k->band && i + b < end; b++) step[i] -= map->L[b - 1][i + b] * step[i + b];
-        map->m[i] = r->rescale_from[i] + step[i];
+        map->m[i] = v->run->rescale_z0[i] + step[i];
         has &= gpumc__is_finite(map->m[i]);
     }
     here->uses--;
     return has;
 }
 
-/* Moves the scale of to->q by `by`, its elements along, from the map `at` to the one after. Sets lp and
-   gradient; returns lp + log Jacobian, -infinity where there is no such move. */
-static double gpumc__rescale_by(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double by,
-                                gpumc__state *to, const gpumc__rescale_map *at,
-                                const gpumc__rescale_map *after)
+/* Moves the scale by `shift`, elements along, from the map `at` to the one after. Sets lp and gradient;
+   returns lp + log Jacobian, -infinity where there is no such move. */
+static double gpumc__rescale_shift(const gpumc__mover *v, double shift)
 {
+    const gpumc__rescale *k = v->k;
+    const gpumc__rescale_map *at = &v->at, *after = &v->after;
     const size_t end = k->from + k->n;
-    double *z = to->q, log_jacobian = 0;
-    z[k->scale] += by;
-    if (!gpumc__rescale_centre(r, chain, k, z, after)) return -GPUMC_INF;
+    double *z = v->to->q, log_jacobian = 0;
+    z[k->scale] += shift;
+    if (!gpumc__rescale_fill(v, after)) return -GPUMC_INF;
     for (size_t i = k->from; i < end; i++) {                                      /* L' (z - m) */
         z[i] -= at->m[i];
         for (size_t b = 1; b <= k->band && i + b < end; b++)
@@ -21202,176 +21253,173 @@ static double gpumc__rescale_by(gpumc__run *r, gpumc__chain *chain, const gpumc_
         z[i] += after->m[i];
         log_jacobian += gpumc__log(wider);
     }
-    chain->gradients++;
-    to->lp = gpumc__eval(r->layout, 0, z, to->g, chain->work);
-    return to->lp + log_jacobian;
+    v->to->lp = gpumc__chain_eval(v->run, v->chain, z, v->to->g);
+    return v->to->lp + log_jacobian;
 }
 
-static void gpumc__rescale_swap(gpumc__rescale_map *a, gpumc__rescale_map *b)
+/* The largest precision of an element given all others, in units of the metric. */
+static double gpumc__rescale_stiffness(const gpumc__mover *v)
 {
-    const gpumc__rescale_map c = *a;
-    *a = *b;
-    *b = c;
-}
-
-/* The largest precision of an element given all others, in units of metric and step size. */
-static double gpumc__rescale_stiffness(const gpumc_nuts *s, const gpumc__rescale *k,
-                                       const gpumc__rescale_map *map)
-{
+    const gpumc__rescale_map *map = &v->at;
     double most = 0;
-    for (size_t n = 0, i = k->from; n < k->n; n++, i++) {
+    for (size_t n = 0, i = v->k->from; n < v->k->n; n++, i++) {
         double H = map->D[i];
-        for (size_t b = 1; b <= k->band && b <= n; b++)
+        for (size_t b = 1; b <= v->k->band && b <= n; b++)
             H += map->L[b - 1][i] * map->L[b - 1][i] * map->D[i - b];
-        most = fmax(most, H * gpumc__metric_variance(s->metric, i));
+        most = fmax(most, H * gpumc__metric_variance(v->chain->nuts->metric, i));
     }
-    return most * s->step_size * s->step_size;
+    return most;
 }
 
-/* Whether a point is on the narrow side of a neck: elements are stiffer than at the mean, where that is a
-   quarter of what makes the neck, or less. */
+/* Whether elements at a point are stiffer than at the mean of the draws, by one of the necks. */
 static int gpumc__rescale_is_narrow(gpumc__run *r, gpumc__chain *chain, const double *q)
 {
-    gpumc_nuts *s = chain->nuts;
-    gpumc__state *to = gpumc__state_new(s);
-    const gpumc__rescale_map at = gpumc__rescale_new(s);
     int is_narrow = 0;
-    memcpy(to->q, q, s->dim * sizeof(double));
-    for (size_t j = 0; j < r->n_rescales && !is_narrow; j++)
-        is_narrow = gpumc__rescale_centre(r, chain, &r->rescales[j], to->q, &at)
-            && gpumc__rescale_stiffness(s, &r->rescales[j], &at) > 0.25 * r->rescales[j].stiff;
-    to->uses--;
-    gpumc__rescale_free(&at);
+    for (size_t j = 0; j < r->n_rescales && !is_narrow; j++) {
+        gpumc__mover v = gpumc__mover_open(r, chain, &r->rescales[j], q);
+        is_narrow = gpumc__rescale_fill(&v, &v.at) && gpumc__rescale_stiffness(&v) > v.k->usual;
+        gpumc__mover_close(&v);
+    }
     return is_narrow;
 }
 
-/* Between transitions, after warm-up: moves the draw along one of the necks that were found, twice, and with
-   trees, which cost more, three times; half of the moves are by longer steps. */
+/* Moves the draw along a neck a number of times; half of the moves are by longer steps. */
+static void gpumc__rescale_times(gpumc__mover *v, int times, gpumc_rng *rng)
+{
+    gpumc_nuts *s = v->chain->nuts;
+    int moved = 0;
+    for (int n = gpumc__rescale_fill(v, &v->at) ? times : 0; n > 0; n--) {
+        const double size = gpumc_rng_uniform(rng) < 0.5 ? 2 * v->k->sd : 8 * v->k->sd;
+        const double shift = gpumc_normal_rng(rng, 0, size), bar = gpumc__log(gpumc_rng_uniform(rng));
+        memcpy(v->to->q, s->current->q, s->dim * sizeof(double));
+        if (!(bar < gpumc__rescale_shift(v, shift) - s->current->lp)) continue;
+        gpumc__nuts_move(s, v->to->q, v->to->lp, v->to->g);
+        gpumc__mover_swap(v);
+        moved = 1;
+    }
+    if (!moved) return;
+    s->stats.lp = s->current->lp;
+    s->stats.fisher_residual = gpumc__metric_residual(s->metric, s->current->q, s->current->g, s->scratch,
+                                                      s->scratch + s->dim);
+}
+
+/* Between transitions, after warm-up: moves along one of the necks, twice, and with trees, which cost more,
+   three times. A path that diverged where elements are stiff came from the neck or met it: moves lead in and
+   out, so nothing is missed there. */
 static void gpumc__rescale_move(gpumc__run *r, size_t c)
 {
     gpumc__chain *chain = &r->chains[c];
     gpumc_nuts *s = chain->nuts;
+    const uint64_t before = chain->gradients;
     chain->rescaled = !r->warmup && r->n_rescales > 0;
     if (!chain->rescaled) return;
     if (s->stats.divergent && (gpumc__rescale_is_narrow(r, chain, s->current->q)
                                || gpumc__rescale_is_narrow(r, chain, s->divergence)))
-        s->stats.divergent = 0;          /* it came from the neck, or met it: moves lead in and out */
+        s->stats.divergent = 0;
     gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_RESCALE, s->draw, s->chain);
-    const gpumc__rescale *k = &r->rescales[(size_t)(gpumc_rng_uniform(&rng) * (double)r->n_rescales)];
-    gpumc__state *to = gpumc__state_new(s);
-    gpumc__rescale_map at = gpumc__rescale_new(s), after = gpumc__rescale_new(s);
-    memcpy(to->q, s->current->q, s->dim * sizeof(double));
-    const int has = gpumc__rescale_centre(r, chain, k, to->q, &at);
-    for (int n = !has ? 0 : s->sampler == GPUMC_SAMPLER_NUTS ? 3 : 2; n > 0; n--) {
-        const double size = gpumc_rng_uniform(&rng) < 0.5 ? k->size : 4 * k->size;
-        const double by = gpumc_normal_rng(&rng, 0, size), bar = gpumc__log(gpumc_rng_uniform(&rng));
-        memcpy(to->q, s->current->q, s->dim * sizeof(double));
-        if (!(bar < gpumc__rescale_by(r, chain, k, by, to, &at, &after) - s->current->lp)) continue;
-        gpumc__nuts_move(s, to->q, to->lp, to->g);
-        s->stats.lp = to->lp;
-        gpumc__rescale_swap(&at, &after);
-    }
-    to->uses--;
-    gpumc__rescale_free(&at);
-    gpumc__rescale_free(&after);
+    const gpumc__rescale *k = &r->rescales[gpumc_rng_below(&rng, r->n_rescales)];
+    gpumc__mover v = gpumc__mover_open(r, chain, k, s->current->q);
+    gpumc__rescale_times(&v, s->sampler == GPUMC_SAMPLER_NUTS ? 3 : 2, &rng);
+    gpumc__mover_close(&v);
+    chain->leapfrogs += chain->gradients - before;
 }
 
 /* Adds to the reason for the sampler which scales move. */
 static void gpumc__rescale_say(const gpumc__run *r)
 {
-    char *text = r->fit->sampler_reason;
+    char *text = r->fit->sampler_reason, name[24];
     for (size_t j = 0; j < r->n_rescales; j++) {
-        const gpumc__placed *p = r->layout->parts;
-        const size_t used = strlen(text), at = r->rescales[j].scale;
-        while (at >= p->free_at + p->free_size) p++;
-        snprintf(text + used, sizeof r->fit->sampler_reason - used, "%s%.20s", j ? ", " : "; moves along ",
-                 p->param->name);
+        const size_t used = strlen(text);
+        gpumc__free_name(r->layout, r->rescales[j].scale, name, sizeof name);
+        snprintf(text + used, sizeof r->fit->sampler_reason - used, "%s%s", j ? ", " : "; moves along ",
+                 name);
     }
 }
 
 /* ---- what is learned at the end of warm-up --------------------------------------------------------- */
+/* Looked at are blocks of at least three elements (with fewer the funnel is wide), by 64 draws and 64
+   elements each, and scales in blocks of up to eight. Chance correlates 64 independent draws by 0.3 in 2 % of
+   pairs. The eight strongest pairs are tried, by four chains. */
+enum {
+    GPUMC__RESCALE_DRAWS = 64, GPUMC__RESCALE_ELEMENTS = 64, GPUMC__RESCALE_FEWEST = 3,
+    GPUMC__RESCALE_SCALES = 8, GPUMC__RESCALE_TRIES = 8, GPUMC__RESCALE_CHAINS = 4
+};
+
 /* Whether to break off. A run that can be resumed has to end up with the same moves, so it goes on. */
 static int gpumc__rescale_stops(const gpumc__run *r) { return !r->checkpoint->path && gpumc__stops(r); }
 
-/* The share of mass along a move from a chain's draw where elements are so narrow that steps are too long; 0
-   also if that is nearly everywhere, as then another scale makes them so. */
+/* The share of mass along a move from a chain's draw, as far as its density does not fall below that of the
+   draw by e^12, in which elements are so narrow that steps are too long; 0 also if that is nearly everywhere,
+   as then another scale makes them so. step: a standard deviation, to where it is narrow. */
 static double gpumc__rescale_beyond(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double step)
 {
-    gpumc_nuts *s = chain->nuts;
-    gpumc__state *to = gpumc__state_new(s);
-    gpumc__rescale_map at = gpumc__rescale_new(s), after = gpumc__rescale_new(s);
+    const gpumc__state *draw = chain->nuts->current;
     double mass = 0, beyond = 0;
-    for (int way = 1; way >= -1; way -= 2) {             /* first to where it is narrow */
-        double log_mass = s->current->lp, jacobian = 0;
-        memcpy(to->q, s->current->q, s->dim * sizeof(double));
-        int goes = gpumc__rescale_centre(r, chain, k, to->q, &at);
+    gpumc__mover v = gpumc__mover_open(r, chain, k, draw->q);
+    for (int way = 1; way >= -1; way -= 2) {
+        double log_mass = draw->lp, jacobian = 0;
+        memcpy(v.to->q, draw->q, chain->nuts->dim * sizeof(double));
+        int goes = gpumc__rescale_fill(&v, &v.at);
         for (int n = 0; goes && n < (way > 0 ? 9 : 4); n++) {
             if (n > 0 || way > 0) {
-                const double weight = gpumc_exp(log_mass - s->current->lp);
+                const double weight = gpumc_exp(log_mass - draw->lp);
                 mass += weight;
-                if (gpumc__rescale_stiffness(s, k, &at) > k->stiff) beyond += weight;
+                if (gpumc__rescale_stiffness(&v) > k->stiff) beyond += weight;
             }
-            log_mass = gpumc__rescale_by(r, chain, k, way * step, to, &at, &after) + jacobian;
-            jacobian = log_mass - to->lp;
-            gpumc__rescale_swap(&at, &after);
-            goes = log_mass > s->current->lp - 12 && !gpumc__rescale_stops(r);
+            log_mass = gpumc__rescale_shift(&v, way * step) + jacobian;
+            jacobian = log_mass - v.to->lp;
+            gpumc__mover_swap(&v);
+            goes = log_mass > draw->lp - 12 && !gpumc__rescale_stops(r);
         }
     }
-    to->uses--;
-    gpumc__rescale_free(&at);
-    gpumc__rescale_free(&after);
+    gpumc__mover_close(&v);
     return mass > 0 && beyond < 0.9 * mass ? beyond / mass : 0;
 }
 
-/* Draws, and elements of a block, that are looked at; pairs of a scale and a block, and chains, to try. */
-enum {
-    GPUMC__RESCALE_DRAWS = 64, GPUMC__RESCALE_ELEMENTS = 64,
-    GPUMC__RESCALE_TRIES = 8, GPUMC__RESCALE_CHAINS = 4
-};
-
-/* Means of late draws of warm-up, and a tenth of their standard deviations. */
-static void gpumc__rescale_prepare(gpumc__run *r)
+/* Indices of draws in the later two thirds of those kept, without void ones; returns how many. */
+static size_t gpumc__rescale_rows(const gpumc_adapt *a, size_t *rows)
 {
-    const gpumc_adapt *a = r->adapt;
     const size_t first = a->n_kept / 3, n = a->n_kept - first;
-    memset(r->rescale_from, 0, a->dim * sizeof(double));
-    memset(r->rescale_by, 0, a->dim * sizeof(double));
+    size_t count = 0;
+    for (size_t i = 0; n >= GPUMC__RESCALE_DRAWS && i < GPUMC__RESCALE_DRAWS; i++) {
+        const size_t row = first + i * n / GPUMC__RESCALE_DRAWS;
+        if (a->healthy[a->owner[row]]) rows[count++] = row;
+    }
+    return count;
+}
+
+/* Takes the mean of a series from it, and makes its length 1. */
+static void gpumc__rescale_normalise(double *x, size_t n)
+{
+    const double mean = gpumc__sum(x, n) / (double)n;
+    for (size_t i = 0; i < n; i++) x[i] -= mean;
+    const double length = gpumc_sqrt(gpumc__dot(x, x, n));
+    for (size_t i = 0; i < n; i++) x[i] = length > 0 ? x[i] / length : 0;
+}
+
+/* Slopes of a block: logs of the summed squares of its gradient, in units of the metric; normalised. */
+static void gpumc__rescale_slopes(const gpumc_adapt *a, const gpumc__placed *p, const size_t *rows, size_t n,
+                                  double *y)
+{
+    const size_t every = p->free_size / GPUMC__RESCALE_ELEMENTS + 1;
+    memset(y, 0, n * sizeof *y);
+    for (size_t i = p->free_at; i < p->free_at + p->free_size; i += every) {
+        const double variance = gpumc__metric_variance(&a->shared, i);
+        for (size_t d = 0; d < n; d++) y[d] += variance * gpumc__square(a->g[rows[d] * a->dim + i]);
+    }
+    for (size_t d = 0; d < n; d++) y[d] = gpumc__log(y[d] + DBL_MIN);
+    gpumc__rescale_normalise(y, n);
+}
+
+/* z0: means of draws; h: a tenth of their standard deviations. */
+static void gpumc__rescale_prepare(gpumc__run *r, const size_t *rows, size_t n)
+{
+    const gpumc_adapt *a = r->adapt;
+    memset(r->rescale_z0, 0, a->dim * sizeof(double));
+    memset(r->rescale_h, 0, a->dim * sizeof(double));
     for (size_t d = 0; d < n; d++)
-        gpumc__welford(r->rescale_from, r->rescale_by, a->q + (first + d) * a->dim, a->dim,
-                       1 / (double)(d + 1));
-    for (size_t i = 0; i < a->dim; i++) r->rescale_by[i] = 0.1 * sqrt(r->rescale_by[i] / (double)n);
-}
-
-/* Slopes of a block: logs of the summed squares of its gradient, in units of its spread, in some draws. */
-static void gpumc__rescale_slopes(const gpumc__run *r, const gpumc__placed *p, double *y)
-{
-    const gpumc_adapt *a = r->adapt;
-    const size_t first = a->n_kept / 3, every = p->free_size / GPUMC__RESCALE_ELEMENTS + 1;
-    for (size_t d = 0; d < GPUMC__RESCALE_DRAWS; d++) {
-        const double *g = a->g + (first + d * (a->n_kept - first) / GPUMC__RESCALE_DRAWS) * a->dim;
-        double sum = 0;
-        for (size_t i = p->free_at; i < p->free_at + p->free_size; i += every)
-            sum += g[i] * g[i] * gpumc__metric_variance(&a->shared, i);
-        y[d] = gpumc__log(sum);
-    }
-}
-
-/* Correlation of these with a coordinate. */
-static double gpumc__rescale_correlation(const gpumc__run *r, size_t k, const double *y)
-{
-    const gpumc_adapt *a = r->adapt;
-    const size_t first = a->n_kept / 3;
-    double mx = 0, my = 0, xx = 0, yy = 0, xy = 0;
-    for (size_t d = 0; d < GPUMC__RESCALE_DRAWS; d++) {
-        const double *q = a->q + (first + d * (a->n_kept - first) / GPUMC__RESCALE_DRAWS) * a->dim;
-        const double x_off = q[k] - mx, y_off = y[d] - my, n = (double)(d + 1);
-        mx += x_off / n;
-        my += y_off / n;
-        xx += x_off * (q[k] - mx);
-        yy += y_off * (y[d] - my);
-        xy += x_off * (y[d] - my);
-    }
-    return xy / gpumc_sqrt(xx * yy);
+        gpumc__welford(r->rescale_z0, r->rescale_h, a->q + rows[d] * a->dim, a->dim, 1 / (double)(d + 1));
+    for (size_t i = 0; i < a->dim; i++) r->rescale_h[i] = 0.1 * sqrt(r->rescale_h[i] / (double)n);
 }
 
 /* A scale and a block; the correlation of the scale with the block's slopes; what chains find. */
@@ -21381,52 +21429,58 @@ typedef struct gpumc__rescale_trial {
     double correlation, beyond[GPUMC__RESCALE_CHAINS];
 } gpumc__rescale_trial;
 
+static double gpumc__rescale_step(const gpumc__rescale_trial *t)
+{ return t->correlation < 0 ? -t->k.sd : t->k.sd; }
+
 static void gpumc__rescale_try_chain(size_t chain, int member GPUMC__UNUSED, void *trial)
 {
     gpumc__rescale_trial *t = (gpumc__rescale_trial *)trial;
-    const double sd = 10 * t->run->rescale_by[t->k.scale];
-    t->beyond[chain] = gpumc__rescale_beyond(t->run, &t->run->chains[chain], &t->k,
-                                             t->correlation < 0 ? -sd : sd);
+    t->beyond[chain] = gpumc__rescale_beyond(t->run, &t->run->chains[chain], &t->k, gpumc__rescale_step(t));
 }
 
-/* How far apart in the block elements at the mean of the draws are coupled. */
-static void gpumc__rescale_find_band(gpumc__run *r, gpumc__chain *chain, gpumc__rescale *k,
-                                     gpumc__state *mean, const gpumc__rescale_map *map)
+/* How far apart in the block elements are coupled, by more than 1 % at the mean of the draws. */
+static void gpumc__rescale_find_band(gpumc__mover *v, gpumc__rescale *k)
 {
     const size_t end = k->from + k->n;
-    mean->lp = gpumc__eval(r->layout, 0, mean->q, mean->g, chain->work);
-    chain->gradients++;
     k->band = gpumc__smaller(GPUMC__RESCALE_BAND, k->n - 1);
-    const int has = gpumc__rescale_probe(r, chain, k, mean->q, mean->g, map);
-    memcpy(mean->q, r->rescale_from, r->adapt->dim * sizeof(double));
+    int has = gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, v->to->q, v->to->g));
+    has = has && gpumc__rescale_probe(v, v->to->q, v->to->g, &v->at);
+    memcpy(v->to->q + k->from, v->run->rescale_z0 + k->from, k->n * sizeof(double));
     for (double most = 0; has && k->band > 0; k->band--) {
-        const double *L = map->L[k->band - 1], *D = map->D;
+        const double *L = v->at.L[k->band - 1], *D = v->at.D;
         for (size_t i = k->from + k->band; i < end; i++)
             most = fmax(most, L[i] * L[i] / fabs(D[i] * D[i - k->band]));
         if (most > 1e-4) break;
     }
 }
 
-/* Whether there is a neck with mass that paths miss; if so, draws will be moved along it. Steps are too long
-   from a stiffness of 1.5 on, which is a neck if it is four times that at the mean of the draws. */
-static void gpumc__rescale_try(gpumc__run *r, gpumc__rescale_trial *t)
+/* Whether a neck is possible: at eight standard deviations from the mean elements are four times as stiff as
+   there, and too stiff for the step size (from 1.5 on). Sets what is to be known of a neck. */
+static int gpumc__rescale_narrows(gpumc__run *r, gpumc__rescale_trial *t)
+{
+    gpumc__rescale *k = &t->k;
+    const double eps = r->chains[0].nuts->step_size;
+    gpumc__mover v = gpumc__mover_open(r, &r->chains[0], k, r->rescale_z0);
+    k->sd = 10 * r->rescale_h[k->scale];
+    gpumc__rescale_find_band(&v, k);
+    int may = gpumc__rescale_fill(&v, &v.at);
+    k->usual = fmax(1.5 / (4 * eps * eps), gpumc__rescale_stiffness(&v));
+    k->stiff = 4 * k->usual;
+    v.to->q[k->scale] += 8 * gpumc__rescale_step(t);
+    may = may && !(gpumc__rescale_fill(&v, &v.at) && gpumc__rescale_stiffness(&v) <= k->stiff);
+    gpumc__mover_close(&v);
+    return may;
+}
+
+/* Whether there is a neck with 0.05 % of the mass or more, which paths would miss. */
+static int gpumc__rescale_pays(gpumc__run *r, gpumc__rescale_trial *t)
 {
     const size_t n = gpumc__smaller(r->n_chains, GPUMC__RESCALE_CHAINS);
-    gpumc__chain *first = &r->chains[0];
-    gpumc__state *mean = gpumc__state_new(first->nuts);
-    const gpumc__rescale_map at = gpumc__rescale_new(first->nuts);
     double beyond = 0;
-    memcpy(mean->q, r->rescale_from, r->adapt->dim * sizeof(double));
-    gpumc__rescale_find_band(r, first, &t->k, mean, &at);
-    const int has = gpumc__rescale_centre(r, first, &t->k, mean->q, &at);
-    t->k.stiff = fmax(1.5, 4 * gpumc__rescale_stiffness(first->nuts, &t->k, &at));
-    t->k.size = 20 * r->rescale_by[t->k.scale];
-    mean->uses--;
-    gpumc__rescale_free(&at);
-    if (!has) return;
+    if (!gpumc__rescale_narrows(r, t)) return 0;
     gpumc_team_run(r->team, gpumc__rescale_try_chain, n, t);
     for (size_t c = 0; c < n; c++) beyond += t->beyond[c] / (double)n;
-    if (beyond > 0.0005) r->rescales[r->n_rescales++] = t->k;
+    return beyond > 0.0005;
 }
 
 /* Inserts a trial into those of the highest correlations, in that order; returns how many there are. */
@@ -21440,29 +21494,49 @@ static int gpumc__rescale_rank(gpumc__rescale_trial *trials, int n, gpumc__resca
     return n < GPUMC__RESCALE_TRIES ? n + 1 : n;
 }
 
-/* Seeks scales of blocks: coordinates that go with the sizes of their gradients. */
+/* Ranks the pairs of a block with scales: coordinates that go with the sizes of its gradients. */
+static int gpumc__rescale_pairs(gpumc__run *r, const gpumc__placed *s, const size_t *rows, size_t n_rows,
+                                gpumc__rescale_trial *trials, int n)
+{
+    const gpumc_adapt *a = r->adapt;
+    const gpumc_layout *l = r->layout;
+    double x[GPUMC__RESCALE_DRAWS];
+    for (size_t i = s->free_at; i < s->free_at + s->free_size; i++) {
+        for (size_t d = 0; d < n_rows; d++) x[d] = a->q[rows[d] * a->dim + i];
+        gpumc__rescale_normalise(x, n_rows);
+        for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
+            const double *y = r->rescale_slopes + (size_t)(p - l->parts) * GPUMC__RESCALE_DRAWS;
+            if (p == s || p->free_size < GPUMC__RESCALE_FEWEST) continue;
+            const gpumc__rescale_trial trial = { r, { i, p->free_at, p->free_size, 0, 0, 0, 0 },
+                                                 gpumc__dot(x, y, n_rows), { 0 } };
+            if (fabs(trial.correlation) > 0.3) n = gpumc__rescale_rank(trials, n, trial);
+        }
+    }
+    return n;
+}
+
+/* Seeks necks. Not where a sampler is asked for, as it is wherever there is a guide, nor in batches, which
+   moves of single chains would break up. */
 static void gpumc__rescale_learn(gpumc__run *r)
 {
     const gpumc_layout *l = r->layout;
     gpumc__rescale_trial trials[GPUMC__RESCALE_TRIES];
-    double y[GPUMC__RESCALE_DRAWS];
+    size_t rows[GPUMC__RESCALE_DRAWS];
     int n = 0;
     r->n_rescales = 0;
-    if (r->options->sampler != GPUMC_SAMPLER_AUTO || r->adapt->guided
-        || r->adapt->n_kept < GPUMC__RESCALE_DRAWS) return;
-    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
-        if (p->free_size < 3) continue;
-        gpumc__rescale_slopes(r, p, y);
-        for (const gpumc__placed *s = l->parts; s < l->parts + l->n_parts; s++)
-            for (size_t i = s->free_at; s != p && s->free_size <= 8 && i < s->free_at + s->free_size; i++) {
-                const gpumc__rescale_trial trial = { r, { i, p->free_at, p->free_size, 0, 0, 0 },
-                                                     gpumc__rescale_correlation(r, i, y), { 0 } };
-                if (fabs(trial.correlation) > 0.3) n = gpumc__rescale_rank(trials, n, trial);
-            }
-    }
-    if (n > 0) gpumc__rescale_prepare(r);
+    if (r->options->sampler != GPUMC_SAMPLER_AUTO || r->batch) return;
+    const size_t n_rows = gpumc__rescale_rows(r->adapt, rows);
+    if (n_rows < GPUMC__RESCALE_DRAWS / 2) return;
+    for (size_t i = 0; i < l->n_parts; i++)
+        if (l->parts[i].free_size >= GPUMC__RESCALE_FEWEST)
+            gpumc__rescale_slopes(r->adapt, &l->parts[i], rows, n_rows,
+                                  r->rescale_slopes + i * GPUMC__RESCALE_DRAWS);
+    for (size_t i = 0; i < l->n_parts; i++)
+        if (l->parts[i].free_size <= GPUMC__RESCALE_SCALES)
+            n = gpumc__rescale_pairs(r, &l->parts[i], rows, n_rows, trials, n);
+    if (n > 0) gpumc__rescale_prepare(r, rows, n_rows);
     for (int i = 0; i < n && r->n_rescales < GPUMC__RESCALES && !gpumc__rescale_stops(r); i++)
-        gpumc__rescale_try(r, &trials[i]);
+        if (gpumc__rescale_pays(r, &trials[i])) r->rescales[r->n_rescales++] = trials[i].k;
 }
 
 /* ========================================================================================== >>run
@@ -21471,19 +21545,6 @@ static void gpumc__rescale_learn(gpumc__run *r)
    iterations in a fixed order: draws do not depend on threads. Read first: gpumc__advance, gpumc__warm_up. */
 
 /* ---- drivers ----------------------------------------------------------------------------------- */
-/* Log density and gradient for a chain. With a guide they are the guide's, but for lp at a path's end. */
-static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double *q, double *g)
-{
-    gpumc_nuts *s = chain->nuts;
-    const double guide = gpumc__eval(r->layout, r->adapt->guided, q, g, chain->work);
-    chain->gradients++;
-    if (!r->adapt->guided || !gpumc__path_ends(s)) return guide;
-    chain->gradients++;
-    const double lp = gpumc__density_led(r->layout, q, s->scratch, chain->work, guide);
-    s->apart[1] = lp - guide;
-    return lp;
-}
-
 /* gpumc_nuts_tell. Where the density is not evaluated, as where a scale is lost in its location's rounding
    (>>centring), a point is rejected, but is no divergence: nothing is wrong with the density there. */
 static int gpumc__chain_tell(const gpumc__run *r, gpumc__chain *chain, double lp, const double *g)
@@ -21792,8 +21853,9 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     r->chains = (gpumc__chain *)gpumc__take(arena, chains, sizeof(gpumc__chain));
     r->machines = (gpumc_nuts **)gpumc__take(arena, chains, sizeof(gpumc_nuts *));
     r->mode = GPUMC__TAKE_ROWS(double, chains, r->layout->n_natural);
-    r->rescale_from = gpumc__take_doubles(arena, dim);
-    r->rescale_by = gpumc__take_doubles(arena, dim);
+    r->rescale_z0 = gpumc__take_doubles(arena, dim);
+    r->rescale_h = gpumc__take_doubles(arena, dim);
+    r->rescale_slopes = GPUMC__TAKE_ROWS(double, r->layout->n_parts, GPUMC__RESCALE_DRAWS);
     r->batch = GPUMC__TAKE_ROWS(double, r->model->log_density ? 0 : chains, 2 * r->layout->n_natural + 2);
     double *scratch = GPUMC__TAKE_ROWS(double, (size_t)r->n_crowd, r->layout->n_work);
     if (arena->base) {
@@ -23658,7 +23720,7 @@ static double gpumc__fell_short(gpumc__run *r)
     const int doubted = gpumc__has_warning(f, GPUMC_W_RHAT) || gpumc__has_warning(f, GPUMC_W_ESS);
     if (r->anew < 0 || f->n_draws < 100 || o->num_warmup < 1 || o->on_draw || o->initial_metric
         || o->keep_stuck_chains) return 0;
-    if (r->astray < 0 || !doubted || f->n_necks) return r->astray;     /* in a neck mass counts as little */
+    if (r->astray < 0 || !doubted || f->n_necks) return r->astray;    /* in a neck mass seems to be nil */
     for (size_t k = 0; k < 2 * r->n_chains; k++) {           /* stored log densities may spare gradients */
         double mean = 0;
         for (size_t i = 0; i < 20; i++)

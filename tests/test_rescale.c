@@ -1,8 +1,9 @@
 /* Moves of a scale along with its elements (>>rescale): the map and its Jacobian; hierarchies that are not declared,
    and elements that noisy data inform, against the law of the scale with the elements integrated out; Neal's funnel;
-   threads, batches and resuming. Every z is in Monte Carlo standard errors; with 85 of them, 4.5 is exceeded by chance once
-   in 1,700 runs of this test. */
-#define _DEFAULT_SOURCE
+   threads, resuming and merging. Every z is in Monte Carlo standard errors; with 110 of them, 4.5 is exceeded by
+   chance once in 1,300 runs of this test. */
+#define _XOPEN_SOURCE 700
+#include <ftw.h>
 #define GPUMC_IMPLEMENTATION
 #include "check.h"
 #include "../gpumc.h"
@@ -67,17 +68,20 @@ static double groups_marginal(double log_tau, double power)
     return lp + 0.5 * B * B / A - 0.5 * log(A);
 }
 
+/* log density of log tau, the elements integrated out, times tau^power. */
+typedef double log_density_of(double log_tau, double power);
+
 /* The largest |z|, over points where the known law has these shares below, of the share of draws below. */
-static double groups_worst(const gpumc_fit *fit, double power)
+static double worst_share(const gpumc_fit *fit, log_density_of *marginal, double power)
 {
     static const double shares[POINTS] = { 0.005, 0.02, 0.1, 0.5, 0.9 };
     enum { GRID = 20000 };
     const double low = -25, step = 35. / GRID, *draws = fit->draws;
     double *is_below = (double *)malloc(fit->n_chains * fit->n_draws * sizeof(double)), worst = 0, all = 0, sum = 0;
-    for (int i = 0; i < GRID; i++) all += exp(groups_marginal(low + step * (i + 0.5), power));
+    for (int i = 0; i < GRID; i++) all += exp(marginal(low + step * (i + 0.5), power));
     int k = 0;
     for (int i = 0; i < GRID && k < POINTS; i++) {
-        sum += exp(groups_marginal(low + step * (i + 0.5), power)) / all;
+        sum += exp(marginal(low + step * (i + 0.5), power)) / all;
         if (sum < shares[k]) continue;
         for (size_t n = 0; n < fit->n_chains * fit->n_draws; n++)
             is_below[n] = log(draws[n * fit->n_columns + 1]) < low + step * (i + 1);
@@ -89,31 +93,80 @@ static double groups_worst(const gpumc_fit *fit, double power)
     return worst;
 }
 
+static void check_quiet(const gpumc_fit *fit, int data_set)
+{
+    for (size_t i = 0; i < fit->n_warnings; i++)
+        CHECK(fit->warnings[i].note, "data set %d: %s", data_set, fit->warnings[i].text);
+}
+
+/* That rows, free coordinates and log densities are of the same points. */
+static void check_rows(const gpumc_fit *fit)
+{
+    double apart = 0, off = 0;
+    for (size_t i = 0; i < fit->n_chains * fit->n_draws; i++) {
+        const double *row = fit->draws + i * fit->n_columns, *q = fit->unconstrained + i * fit->n_free;
+        double g[J + 2] = { 0 };
+        apart = check_worst(apart, fabs(log(row[1]) - q[1]));
+        for (int j = 0; j < J; j++) apart = check_worst(apart, fabs(row[2 + j] - q[2 + j]));
+        off = check_worst(off, check_distance(fit->stats[i].lp, groups_density(row, g, NULL) + q[1], 1));
+    }
+    CHECK(apart < 1e-9 && off < 1e-9, "rows are %g off, log densities %g", apart, off);
+}
+
 static void check_groups(void)
 {
     int caught = 0;
     for (uint64_t seed = 1; seed <= 10; seed++) {
-        const gpumc_sample_options o = { .seed = seed };
+        const gpumc_sample_options o = { .seed = seed, .save_unconstrained = 1 };
         gpumc_fit fit;
         groups_draw(seed, seed % 2 ? 1 : 0.3);
         CHECK(gpumc_sample(&groups_model, &o, &fit) == GPUMC_OK, "%s", fit.message);
-        int n_warned = 0;
-        for (size_t i = 0; i < fit.n_warnings; i++) n_warned += !fit.warnings[i].note;
-        CHECK(n_warned == 0, "data set %d: %s", (int)seed, fit.warnings[0].text);
+        check_quiet(&fit, (int)seed);
         CHECK(fit.n_necks == 1 && strstr(fit.sampler_reason, "; moves along tau"), "data set %d: %s", (int)seed,
               fit.sampler_reason);
-        const double worst = groups_worst(&fit, 0);
+        const double worst = worst_share(&fit, groups_marginal, 0);
         CHECK(worst < 4.5, "data set %d: z %.1f", (int)seed, worst);
-        caught += groups_worst(&fit, 0.5) > 4.5;               /* a Jacobian that is half an element off */
-        int differ = 0;
-        for (size_t i = 0; i < fit.n_chains * fit.n_draws; i++) {
-            const double *row = fit.draws + i * fit.n_columns;
-            differ += row[J + 2] != row[1] + row[2];
-        }
-        CHECK(differ == 0, "%d outputs are not of their draws", differ);
+        caught += worst_share(&fit, groups_marginal, 0.5) > 4.5;     /* a Jacobian that is half an element off */
+        check_rows(&fit);
         gpumc_free(&fit);
     }
     CHECK(caught == 10, "of 10 wrong laws %d were seen", caught);
+}
+
+/* ---- a walk that is not declared: the law of its scale by a Kalman filter --------------------------------- */
+static double walk_density(const double *x, double *g, int order);
+static double first_order(const double *x, double *g, void *data) { return (void)data, walk_density(x, g, 1); }
+static double second_order(const double *x, double *g, void *data) { return (void)data, walk_density(x, g, 2); }
+
+static double walk_marginal(double log_tau, double power)
+{
+    const double tau = exp(log_tau);
+    double m = 0, v = 9, lp = (1 + power) * log_tau - 0.5 * tau * tau;
+    for (int j = 0; j < J; j++) {
+        const double all = (v += j ? tau * tau : 0) + se[j] * se[j], off = effect[j] - m, gain = v / all;
+        lp -= 0.5 * (log(all) + off * off / all);
+        m += gain * off;
+        v *= 1 - gain;
+    }
+    return lp;
+}
+
+static void check_walk(void)
+{
+    gpumc_model m = groups_model;
+    m.log_density = first_order;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        groups_draw(seed, 0.5);
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_necks == 1, "data set %d: %s, %s", (int)seed,
+              fit.message, fit.sampler_reason);
+        check_quiet(&fit, (int)seed);
+        const double worst = worst_share(&fit, walk_marginal, 0);
+        CHECK(worst < 4.5, "walk, data set %d: z %.1f", (int)seed, worst);
+        CHECK(worst_share(&fit, walk_marginal, 0.5) > 4.5, "a wrong law of the walk passes");
+        gpumc_free(&fit);
+    }
 }
 
 /* ---- the funnel of Neal (2003): v ~ normal(0, 3), x[i] ~ normal(0, exp(v / 2)) ------------------------- */
@@ -139,10 +192,39 @@ static void check_funnel(void)
         const double mean = gpumc_mean(v).value / gpumc_mcse_mean(v).value;
         const double sd = (gpumc_sd(v).value - 3) / gpumc_mcse_sd(v).value;
         CHECK(fabs(mean) < 4.5 && fabs(sd) < 4.5, "seed %d: z of mean %.1f, of sd %.1f", (int)seed, mean, sd);
-        for (size_t i = 0; i < fit.n_warnings; i++)
-            CHECK(fit.warnings[i].note, "seed %d: %s", (int)seed, fit.warnings[i].text);
+        check_quiet(&fit, (int)seed);
         gpumc_free(&fit);
     }
+}
+
+/* A second funnel, of two elements, is not entered: its divergences must be told, or lead to shorter steps. */
+static double second_funnel(const double *x, double *g, void *data)
+{
+    const double sd = exp(0.5 * x[10]);
+    double lp = funnel_density(x, g, data) + gpumc_normal_lpdf(x[10], 0, 3, &g[10], NULL, NULL), by_sd = 0;
+    for (int i = 11; i < 13; i++) lp += gpumc_normal_lpdf(x[i], 0, sd, &g[i], NULL, &by_sd);
+    g[10] += 0.5 * sd * by_sd;
+    return lp;
+}
+
+static void check_second_funnel(void)
+{
+    static const gpumc_param params[] = { { .name = "v" }, { .name = "x", .size = 9 }, { .name = "w" },
+                                          { .name = "y", .size = 2 } };
+    const gpumc_model m = { .params = params, .n_params = 4, .log_density = second_funnel };
+    int told = 0;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        int is_told = strstr(fit.sampler_reason, "GPUMC_W_DIVERGENT") != NULL;
+        for (size_t i = 0; i < fit.n_warnings; i++) is_told |= fit.warnings[i].code == GPUMC_W_DIVERGENT;
+        told += is_told;
+        CHECK(fit.n_necks > 0 && strstr(fit.sampler_reason, "moves along v"), "seed %d: %s", (int)seed,
+              fit.sampler_reason);
+        gpumc_free(&fit);
+    }
+    CHECK(told == 5, "divergences in the other funnel are told in %d of 5 runs", told);
 }
 
 /* ---- errors in variables: declared elements that noisy data inform --------------------------------- */
@@ -259,14 +341,11 @@ static double walk_density(const double *x, double *g, int order)
     }
     return lp;
 }
-static double first_order(const double *x, double *g, void *data) { return (void)data, walk_density(x, g, 1); }
-static double second_order(const double *x, double *g, void *data) { return (void)data, walk_density(x, g, 2); }
-
 /* A run of one chain, as far as moves need it. */
 typedef struct bare {
     gpumc__run run;
     gpumc__chain chain;
-    double scale[J + 2], mean[J + 2], from[J + 2], by[J + 2];
+    double scale[J + 2], mean[J + 2], z0[J + 2], h[J + 2];
     gpumc_metric metric;
 } bare;
 
@@ -275,20 +354,22 @@ static void bare_open(bare *b, const gpumc_model *m)
     const size_t dim = J + 2, bytes = gpumc_layout_bytes(m, NULL), nuts_bytes = gpumc_nuts_bytes(dim, 1);
     gpumc_layout *layout = gpumc_layout_init(m, malloc(bytes), bytes, NULL);
     memset(b, 0, sizeof *b);
-    for (size_t i = 0; i < dim; i++) b->scale[i] = 1, b->from[i] = 0.5, b->by[i] = 0.1;
+    for (size_t i = 0; i < dim; i++) b->scale[i] = 1, b->z0[i] = 0.5, b->h[i] = 0.1;
     b->metric.kind = GPUMC_METRIC_DIAG;
     b->metric.dim = dim;
     b->metric.scale = b->scale;
     b->metric.mean = b->mean;
     b->run.layout = layout;
-    b->run.rescale_from = b->from;
-    b->run.rescale_by = b->by;
-    b->chain.nuts = gpumc_nuts_init(malloc(nuts_bytes), nuts_bytes, dim, 1, &b->metric, 0.1, 1, 0, b->from, NULL);
+    b->run.rescale_z0 = b->z0;
+    b->run.rescale_h = b->h;
+    b->run.adapt = (gpumc_adapt *)calloc(1, sizeof(gpumc_adapt));
+    b->chain.nuts = gpumc_nuts_init(malloc(nuts_bytes), nuts_bytes, dim, 1, &b->metric, 0.1, 1, 0, b->z0, NULL);
     b->chain.work = (double *)malloc(gpumc_layout_work(layout) * sizeof(double));
 }
 static void bare_close(bare *b)
 {
     free(b->run.layout);
+    free(b->run.adapt);
     free(b->chain.nuts);
     free(b->chain.work);
 }
@@ -296,16 +377,11 @@ static void bare_close(bare *b)
 /* Moves q to `to`, with the scale changed by change; returns the log Jacobian. */
 static double move(bare *b, const gpumc__rescale *k, double change, const double *q, double *to)
 {
-    gpumc_nuts *s = b->chain.nuts;
-    gpumc__state *a = gpumc__state_new(s);
-    const gpumc__rescale_map at = gpumc__rescale_new(s), after = gpumc__rescale_new(s);
-    memcpy(a->q, q, s->dim * sizeof *q);
-    CHECK(gpumc__rescale_centre(&b->run, &b->chain, k, a->q, &at), "no centre");
-    const double log_jacobian = gpumc__rescale_by(&b->run, &b->chain, k, change, a, &at, &after) - a->lp;
-    memcpy(to, a->q, s->dim * sizeof *q);
-    a->uses--;
-    gpumc__rescale_free(&at);
-    gpumc__rescale_free(&after);
+    gpumc__mover v = gpumc__mover_open(&b->run, &b->chain, k, q);
+    CHECK(gpumc__rescale_fill(&v, &v.at), "no map");
+    const double log_jacobian = gpumc__rescale_shift(&v, change) - v.to->lp;
+    memcpy(to, v.to->q, (J + 2) * sizeof *q);
+    gpumc__mover_close(&v);
     return log_jacobian;
 }
 
@@ -324,16 +400,10 @@ static void check_map(void)
         bare_open(&b, &m);
         double q[J + 2], to[J + 2], other[J + 2], g[J + 2], by_differences = 0, worst = 0, farthest = 0;
         for (size_t i = 0; i < J + 2; i++) q[i] = 0.3 * sin((double)i);
-        gpumc__rescale k = { 1, 2, J, 0, 1, 1 };
-        gpumc__state *mean = gpumc__state_new(b.chain.nuts);
-        const gpumc__rescale_map map = gpumc__rescale_new(b.chain.nuts);
-        b.run.adapt = (gpumc_adapt *)calloc(1, sizeof(gpumc_adapt));
-        b.run.adapt->dim = J + 2;
-        memcpy(mean->q, b.from, sizeof b.from);
-        gpumc__rescale_find_band(&b.run, &b.chain, &k, mean, &map);
-        free(b.run.adapt);
-        mean->uses--;
-        gpumc__rescale_free(&map);
+        gpumc__rescale k = { 1, 2, J, 0, 1, 1, 4 };
+        gpumc__mover v = gpumc__mover_open(&b.run, &b.chain, &k, b.z0);
+        gpumc__rescale_find_band(&v, &k);
+        gpumc__mover_close(&v);
         CHECK(k.band == cases[c].band, "case %d: coupled over %d", (int)c, (int)k.band);
         const double log_jacobian = move(&b, &k, -1.5, q, to);
         for (size_t i = 2; i < J + 2; i++) {
@@ -406,7 +476,7 @@ static void check_runs(void)
     gpumc_free(&other);
     batch.log_density = NULL;
     batch.log_density_batch = groups_batch;
-    CHECK(gpumc_sample(&batch, &o, &other) == GPUMC_OK && same_draws(&fit, &other), "a batch");
+    CHECK(gpumc_sample(&batch, &o, &other) == GPUMC_OK && other.n_necks == 0, "moves break up batches");
     gpumc_free(&other);
     o.checkpoint = file;
     o.on_draw = stop_at_300;
@@ -421,10 +491,38 @@ static void check_runs(void)
     gpumc_free(&fit);
 }
 
-/* No moves where a hierarchy is declared, a sampler is asked for, or nothing is learned. */
+static int remove_any(const char *path, const struct stat *info, int type, struct FTW *place)
+{
+    (void)info;
+    (void)type;
+    (void)place;
+    return remove(path);
+}
+
+/* A store says that scales moved: paths that are rejected in necks are no reason for a warning after a merge. */
+static void check_merge(void)
+{
+    static const gpumc_param params[] = { { .name = "v" }, { .name = "x", .size = 9 } };
+    const gpumc_model m = { .params = params, .n_params = 2, .log_density = funnel_density };
+    const char *stores[2];
+    gpumc_fit fit;
+    for (int i = 0; i < 2; i++) {
+        const gpumc_sample_options o = { .seed = 2, .first_chain_id = (uint32_t)(4 * i) };
+        gpumc_error error;
+        stores[i] = in_folder(i ? "b" : "a");
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_necks == 1, "%s", fit.message);
+        CHECK(gpumc_write_store(&fit, stores[i], NULL, &error) == GPUMC_OK, "%s", error.text);
+        gpumc_free(&fit);
+    }
+    CHECK(gpumc_merge(stores, 2, NULL, &fit) == GPUMC_OK && fit.n_chains == 8 && fit.n_necks == 1, "%s", fit.message);
+    check_quiet(&fit, 0);
+    gpumc_free(&fit);
+}
+
+/* No moves where a hierarchy is declared, a sampler is asked for, nothing is learned, or a guide leads. */
 static void check_not_needed(void)
 {
-    for (int way = 0; way < 3; way++) {
+    for (int way = 0; way < 4; way++) {
         gpumc_param params[3];
         gpumc_model m = groups_model;
         gpumc_sample_options o = { .seed = 2 };
@@ -433,6 +531,7 @@ static void check_not_needed(void)
         m.params = params;
         if (way == 0) params[2].location = "mu", params[2].scale = "tau";
         if (way == 1) o.sampler = GPUMC_SAMPLER_NUTS;
+        if (way == 3) m.guide = groups_density;
         if (way == 2) o.num_warmup = -1, o.step_size = 0.1;
         groups_draw(4, 0.5);
         CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_necks == 0 && !strstr(fit.sampler_reason, "moves"),
@@ -446,12 +545,13 @@ int main(void)
     if (!folder_open("rescale")) return 1;
     check_map();
     check_groups();
+    check_walk();
     check_funnel();
+    check_second_funnel();
     check_noisy();
     check_runs();
+    check_merge();
     check_not_needed();
-    (void)remove(in_folder("rescale.ck"));
-    (void)remove(in_folder("rescale.ck.old"));
-    (void)rmdir(folder);
+    (void)nftw(folder, remove_any, 8, FTW_DEPTH);
     return check_end();
 }
