@@ -170,10 +170,10 @@
      little room for the step size, in hierarchies that are not declared, or latent values that noisy data
      inform. If warm-up meets one (fit.n_necks; the line about the sampler names the scale), every draw is
      followed by two Metropolis moves of the scale and its elements together, three if the sampler is NUTS,
-     for 8 and 11 gradients; 14 and 19 for walks, 20 and 27 for second-order walks. Divergences on the narrow
-     side then do not count. It takes a scale in a block of at most eight, and a block of three or more
-     elements, each coupled to at most two neighbours on either side; no batch, guide or options.sampler. A
-     hierarchy that is declared is faster.
+     for 8 and 11 gradients; more if elements are far from normal given the rest, 14 and 19 for walks, 20 and
+     27 for second-order walks. Divergences that such a neck explains do not count. It takes a scale in a
+     block of at most eight, and a block of three or more elements, each coupled to at most two neighbours on
+     either side; no batch, guide or options.sampler. A hierarchy that is declared is faster.
      fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
      _HMC) forces one. If memory is short use thin. A smoother or cheaper density may guide HMC and MAMS: see
      guide in gpumc_model.
@@ -20549,7 +20549,10 @@ typedef struct gpumc__unseen { double share; size_t n; gpumc__extent extents[GPU
 
 /* A free coordinate and the range of those that it moves along with it, see >>rescale; how far apart these
    are coupled; its standard deviation; how stiff elements are at the mean, or may be, and in the neck. */
-typedef struct gpumc__rescale { size_t scale, from, n, band; double sd, usual, stiff; } gpumc__rescale;
+typedef struct gpumc__rescale {
+    size_t scale, from, n, band, steps;          /* Newton steps to the centre */
+    double sd, usual, stiff;
+} gpumc__rescale;
 enum { GPUMC__RESCALES = 4, GPUMC__RESCALE_BAND = 2 };
 
 typedef struct gpumc__run {
@@ -21105,7 +21108,7 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
    elements are informed both by it and by noisy data, no coordinates are learned that suit every value of the
    scale: the posterior is a funnel, whose neck is too narrow for the step size, and paths do not get in. If
    warm-up finds such a neck, every draw is followed by Metropolis moves along it. Let theta be all other
-   coordinates. One Newton step from a fixed point z0 gives a centre m(theta) and, by differences, a precision
+   coordinates. Newton steps from a fixed point z0 give a centre m(theta) and, by differences, a precision
    H(theta) = L D L' of the elements z, which may be coupled to neighbours up to two places away.
    The scale is moved at random, and z so that sqrt(D) L' (z - m) stays, which is a bijection with Jacobian
    |dz'/dz| = prod sqrt(D / D'). The density accepts or rejects that, so m and H need not be right: they only
@@ -21119,7 +21122,7 @@ typedef struct gpumc__rescale_map {
 } gpumc__rescale_map;
 
 /* A point that is moved, and the maps before and after that; in states that the chain does not use between
-   transitions: at most 8 of at least 11 are taken, with the draw. */
+   transitions: at most 9 of at least 11 are taken, with the draw. */
 typedef struct gpumc__mover {
     gpumc__run *run;
     gpumc__chain *chain;
@@ -21161,20 +21164,20 @@ static void gpumc__mover_swap(gpumc__mover *v)
     v->after = at;
 }
 
-/* The elements of H itself, left in D and L, given the other coordinates of q and the gradient g at z0: by
-   differences, for elements at a time that are too far apart to be coupled to one and the same. Uses q;
-   returns 0 where the density is not finite. */
-static int gpumc__rescale_probe(const gpumc__mover *v, double *q, const double *g,
+/* The elements of H itself, left in D and L, given the other coordinates of q and the gradient g at z: by
+   differences over h, for elements at a time that are too far apart to be coupled to one and the same. Uses
+   q; returns 0 where the density is not finite. */
+static int gpumc__rescale_probe(const gpumc__mover *v, const double *z, const double *h, const double *g,
                                 const gpumc__rescale_map *map)
 {
     const gpumc__rescale *k = v->k;
     const size_t from = k->from, end = from + k->n, every = 2 * k->band + 1;
-    const double *z0 = v->run->rescale_z0, *h = v->run->rescale_h;
     gpumc__state *apart = gpumc__state_new(v->chain->nuts);
+    double *q = v->to->q;
     int has = 1;
     for (size_t b = 0; b < k->band; b++) memset(map->L[b] + from, 0, k->n * sizeof *q);
     for (size_t first = 0; first < every && first < k->n; first++) {
-        for (size_t i = 0; i < k->n; i++) q[from + i] = z0[from + i] + (i % every == first ? h[from + i] : 0);
+        for (size_t i = 0; i < k->n; i++) q[from + i] = z[from + i] + (i % every == first ? h[from + i] : 0);
         has &= gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, q, apart->g));
         for (size_t i = from + first; i < end; i += every) {
             map->D[i] = (g[i] - apart->g[i]) / h[i];
@@ -21206,27 +21209,48 @@ static int gpumc__rescale_factor(const gpumc__rescale *k, const gpumc__rescale_m
     return has;
 }
 
-/* Fills a map, given the coordinates other than elements. Returns 0 where there is none. */
-static int gpumc__rescale_fill(const gpumc__mover *v, const gpumc__rescale_map *map)
+/* A Newton step of the elements from z, by differences over h: fills a map. Returns 0 where there is none. */
+static int gpumc__rescale_newton(const gpumc__mover *v, const double *z, const double *h,
+                                 const gpumc__rescale_map *map)
 {
     const gpumc__rescale *k = v->k;
-    const size_t bytes = k->n * sizeof(double), from = k->from, end = from + k->n;
+    const size_t from = k->from, end = from + k->n;
     gpumc__state *here = gpumc__state_new(v->chain->nuts);
-    double *q = v->to->q, *step = here->g;
-    memcpy(here->p + from, q + from, bytes);
-    memcpy(q + from, v->run->rescale_z0 + from, bytes);
-    int has = gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, q, step));
-    has = has && gpumc__rescale_probe(v, q, step, map) && gpumc__rescale_factor(k, map);
-    memcpy(q + from, here->p + from, bytes);
+    double *step = here->g;
+    memcpy(v->to->q + from, z + from, k->n * sizeof *z);
+    int has = gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, v->to->q, step));
+    has = has && gpumc__rescale_probe(v, z, h, step, map) && gpumc__rescale_factor(k, map);
     for (size_t i = from; has && i < end; i++)
         for (size_t b = 1; b <= k->band && b <= i - from; b++) step[i] -= map->L[b - 1][i] * step[i - b];
     for (size_t i = end; has && i-- > from;) {
         step[i] /= map->D[i];
         for (size_t b = 1; b <= k->band && i + b < end; b++) step[i] -= map->L[b - 1][i + b] * step[i + b];
-        map->m[i] = v->run->rescale_z0[i] + step[i];
+        map->m[i] = z[i] + step[i];
         has &= gpumc__is_finite(map->m[i]);
     }
     here->uses--;
+    return has;
+}
+
+/* Fills a map, given the coordinates other than elements. Newton steps after the first have differences over
+   half a standard deviation of the elements given the rest. Returns 0 where there is none. */
+static int gpumc__rescale_fill(const gpumc__mover *v, const gpumc__rescale_map *map)
+{
+    const gpumc__rescale *k = v->k;
+    const size_t bytes = k->n * sizeof(double), from = k->from;
+    gpumc__state *kept = gpumc__state_new(v->chain->nuts);
+    double *z = kept->q, *h = kept->g;
+    memcpy(kept->p + from, v->to->q + from, bytes);
+    int has = gpumc__rescale_newton(v, v->run->rescale_z0, v->run->rescale_h, map);
+    for (size_t step = 1; has && step < k->steps; step++) {
+        for (size_t i = from; i < from + k->n; i++) {
+            z[i] = map->m[i];
+            h[i] = fmin(v->run->rescale_h[i], 0.5 / gpumc_sqrt(map->D[i]));
+        }
+        has = gpumc__rescale_newton(v, z, h, map);
+    }
+    memcpy(v->to->q + from, kept->p + from, bytes);
+    kept->uses--;
     return has;
 }
 
@@ -21271,16 +21295,66 @@ static double gpumc__rescale_stiffness(const gpumc__mover *v)
     return most;
 }
 
-/* Whether elements at a point are stiffer than at the mean of the draws, by one of the necks. */
-static int gpumc__rescale_is_narrow(gpumc__run *r, gpumc__chain *chain, const double *q)
+static int gpumc__rescale_has(const gpumc__run *r, size_t i)
 {
-    int is_narrow = 0;
-    for (size_t j = 0; j < r->n_rescales && !is_narrow; j++) {
-        gpumc__mover v = gpumc__mover_open(r, chain, &r->rescales[j], q);
-        is_narrow = gpumc__rescale_fill(&v, &v.at) && gpumc__rescale_stiffness(&v) > v.k->usual;
-        gpumc__mover_close(&v);
+    for (const gpumc__rescale *k = r->rescales; k < r->rescales + r->n_rescales; k++)
+        if (i == k->scale || (i >= k->from && i < k->from + k->n)) return 1;
+    return 0;
+}
+
+/* Adds `sign` times the gradient at q, with coordinates that do not move along necks h further if `apart`. */
+static void gpumc__rescale_slope(const gpumc__mover *v, const double *q, int apart, double sign, double *sum)
+{
+    gpumc__state *at = gpumc__state_new(v->chain->nuts);
+    for (size_t i = 0; i < v->chain->nuts->dim; i++)
+        at->q[i] = q[i] + (apart && !gpumc__rescale_has(v->run, i) ? v->run->rescale_h[i] : 0);
+    gpumc__chain_eval(v->run, v->chain, at->q, at->g);
+    for (size_t i = 0; i < v->chain->nuts->dim; i++) sum[i] += sign * at->g[i];
+    at->uses--;
+}
+
+/* Whether one of these is too stiff for the step size at v->to, and four times as stiff as at the mean of the
+   draws. */
+static int gpumc__rescale_others_are_stiff(const gpumc__mover *v)
+{
+    const gpumc_nuts *s = v->chain->nuts;
+    gpumc__state *sums = gpumc__state_new(v->chain->nuts);
+    double *here = sums->q, *mean = sums->p;
+    int are = 0;
+    memset(here, 0, s->dim * sizeof *here);
+    memset(mean, 0, s->dim * sizeof *mean);
+    for (int apart = 0; apart < 2; apart++) {
+        gpumc__rescale_slope(v, v->to->q, apart, apart ? -1 : 1, here);
+        gpumc__rescale_slope(v, v->run->rescale_z0, apart, apart ? -1 : 1, mean);
     }
-    return is_narrow;
+    for (size_t i = 0; i < s->dim; i++) {
+        const double unit = gpumc__metric_variance(s->metric, i) / v->run->rescale_h[i];
+        const double limit = fmax(1.5 / (s->step_size * s->step_size), 4 * mean[i] * unit);
+        are |= !gpumc__rescale_has(v->run, i) && !(here[i] * unit < limit);
+    }
+    sums->uses--;
+    return are;
+}
+
+/* Whether a path had to diverge at a point, which moves reach: elements are stiffer there than at the mean of
+   the draws, but where the scales have been moved to theirs nothing is. */
+static int gpumc__rescale_excuses(gpumc__run *r, gpumc__chain *chain, const double *q)
+{
+    gpumc__mover v = gpumc__mover_open(r, chain, r->rescales, q);
+    int narrow = 0, has = 1;
+    for (size_t j = 0; has && j < r->n_rescales; j++) {
+        v.k = &r->rescales[j];
+        has = gpumc__rescale_fill(&v, &v.at);
+        narrow |= has && gpumc__rescale_stiffness(&v) > v.k->usual;
+        has = has && gpumc__rescale_shift(&v, r->rescale_z0[v.k->scale] - q[v.k->scale]) > -GPUMC_INF;
+    }
+    has = has && narrow && !gpumc__rescale_others_are_stiff(&v);
+    for (size_t j = 0; has && j < r->n_rescales; j++) {
+        v.k = &r->rescales[j];
+        has = gpumc__rescale_fill(&v, &v.at) && gpumc__rescale_stiffness(&v) < 2 * v.k->usual;
+    }
+    gpumc__mover_close(&v);
+    return has;
 }
 
 /* Moves the draw along a neck a number of times; half of the moves are by longer steps. */
@@ -21304,8 +21378,7 @@ static void gpumc__rescale_times(gpumc__mover *v, int times, gpumc_rng *rng)
 }
 
 /* Between transitions, after warm-up: moves along one of the necks, twice, and with trees, which cost more,
-   three times. A path that diverged where elements are stiff came from the neck or met it: moves lead in and
-   out, so nothing is missed there. */
+   three times. A path that came from the neck or met it had to diverge: nothing is missed there. */
 static void gpumc__rescale_move(gpumc__run *r, size_t c)
 {
     gpumc__chain *chain = &r->chains[c];
@@ -21313,8 +21386,8 @@ static void gpumc__rescale_move(gpumc__run *r, size_t c)
     const uint64_t before = chain->gradients;
     chain->rescaled = !r->warmup && r->n_rescales > 0;
     if (!chain->rescaled) return;
-    if (s->stats.divergent && (gpumc__rescale_is_narrow(r, chain, s->current->q)
-                               || gpumc__rescale_is_narrow(r, chain, s->divergence)))
+    if (s->stats.divergent && (gpumc__rescale_excuses(r, chain, s->current->q)
+                               || gpumc__rescale_excuses(r, chain, s->divergence)))
         s->stats.divergent = 0;
     gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_RESCALE, s->draw, s->chain);
     const gpumc__rescale *k = &r->rescales[gpumc_rng_below(&rng, r->n_rescales)];
@@ -21339,10 +21412,10 @@ static void gpumc__rescale_say(const gpumc__run *r)
 /* ---- what is learned at the end of warm-up --------------------------------------------------------- */
 /* Looked at are blocks of at least three elements (with fewer the funnel is wide), by 64 draws and 64
    elements each, and scales in blocks of up to eight. Chance correlates 64 independent draws by 0.3 in 2 % of
-   pairs. The eight strongest pairs are tried, by four chains. */
+   pairs; positive values need no correlation, as others may hide it. The twelve strongest pairs are tried. */
 enum {
     GPUMC__RESCALE_DRAWS = 64, GPUMC__RESCALE_ELEMENTS = 64, GPUMC__RESCALE_FEWEST = 3,
-    GPUMC__RESCALE_SCALES = 8, GPUMC__RESCALE_TRIES = 8, GPUMC__RESCALE_CHAINS = 4
+    GPUMC__RESCALE_SCALES = 8, GPUMC__RESCALE_TRIES = 12, GPUMC__RESCALE_CHAINS = 4
 };
 
 /* Whether to break off. A run that can be resumed has to end up with the same moves, so it goes on. */
@@ -21429,8 +21502,9 @@ typedef struct gpumc__rescale_trial {
     double correlation, beyond[GPUMC__RESCALE_CHAINS];
 } gpumc__rescale_trial;
 
+/* A standard deviation, to where elements are narrow: small values, unless the correlation says otherwise. */
 static double gpumc__rescale_step(const gpumc__rescale_trial *t)
-{ return t->correlation < 0 ? -t->k.sd : t->k.sd; }
+{ return t->correlation < 0.3 ? -t->k.sd : t->k.sd; }
 
 static void gpumc__rescale_try_chain(size_t chain, int member GPUMC__UNUSED, void *trial)
 {
@@ -21444,7 +21518,7 @@ static void gpumc__rescale_find_band(gpumc__mover *v, gpumc__rescale *k)
     const size_t end = k->from + k->n;
     k->band = gpumc__smaller(GPUMC__RESCALE_BAND, k->n - 1);
     int has = gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, v->to->q, v->to->g));
-    has = has && gpumc__rescale_probe(v, v->to->q, v->to->g, &v->at);
+    has = has && gpumc__rescale_probe(v, v->run->rescale_z0, v->run->rescale_h, v->to->g, &v->at);
     memcpy(v->to->q + k->from, v->run->rescale_z0 + k->from, k->n * sizeof(double));
     for (double most = 0; has && k->band > 0; k->band--) {
         const double *L = v->at.L[k->band - 1], *D = v->at.D;
@@ -21452,6 +21526,26 @@ static void gpumc__rescale_find_band(gpumc__mover *v, gpumc__rescale *k)
             most = fmax(most, L[i] * L[i] / fabs(D[i] * D[i - k->band]));
         if (most > 1e-4) break;
     }
+}
+
+/* As many Newton steps as it takes until, with the scale at five standard deviations, one more would not move
+   centres by half a standard deviation of the elements there; at most four. */
+static void gpumc__rescale_find_steps(gpumc__mover *v, gpumc__rescale *k, double step)
+{
+    const double at = v->to->q[k->scale];
+    int moves = 1;
+    v->to->q[k->scale] += 5 * step;
+    int has = gpumc__rescale_fill(v, &v->after);
+    while (has && moves && k->steps < 4) {
+        k->steps++;
+        has = gpumc__rescale_fill(v, &v->at);
+        moves = 0;
+        for (size_t i = k->from; has && i < k->from + k->n; i++)
+            moves |= fabs(v->at.m[i] - v->after.m[i]) * gpumc_sqrt(v->at.D[i]) > 0.5;
+        gpumc__mover_swap(v);
+        if (!has || !moves) k->steps--;
+    }
+    v->to->q[k->scale] = at;
 }
 
 /* Whether a neck is possible: at eight standard deviations from the mean elements are four times as stiff as
@@ -21462,7 +21556,9 @@ static int gpumc__rescale_narrows(gpumc__run *r, gpumc__rescale_trial *t)
     const double eps = r->chains[0].nuts->step_size;
     gpumc__mover v = gpumc__mover_open(r, &r->chains[0], k, r->rescale_z0);
     k->sd = 10 * r->rescale_h[k->scale];
+    k->steps = 1;
     gpumc__rescale_find_band(&v, k);
+    gpumc__rescale_find_steps(&v, k, gpumc__rescale_step(t));
     int may = gpumc__rescale_fill(&v, &v.at);
     k->usual = fmax(1.5 / (4 * eps * eps), gpumc__rescale_stiffness(&v));
     k->stiff = 4 * k->usual;
@@ -21500,6 +21596,7 @@ static int gpumc__rescale_pairs(gpumc__run *r, const gpumc__placed *s, const siz
 {
     const gpumc_adapt *a = r->adapt;
     const gpumc_layout *l = r->layout;
+    const int is_scale = s->param->kind == GPUMC_POSITIVE || s->param->kind == GPUMC_LOWER;
     double x[GPUMC__RESCALE_DRAWS];
     for (size_t i = s->free_at; i < s->free_at + s->free_size; i++) {
         for (size_t d = 0; d < n_rows; d++) x[d] = a->q[rows[d] * a->dim + i];
@@ -21507,9 +21604,10 @@ static int gpumc__rescale_pairs(gpumc__run *r, const gpumc__placed *s, const siz
         for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
             const double *y = r->rescale_slopes + (size_t)(p - l->parts) * GPUMC__RESCALE_DRAWS;
             if (p == s || p->free_size < GPUMC__RESCALE_FEWEST) continue;
-            const gpumc__rescale_trial trial = { r, { i, p->free_at, p->free_size, 0, 0, 0, 0 },
+            const gpumc__rescale_trial trial = { r, { i, p->free_at, p->free_size, 0, 0, 0, 0, 0 },
                                                  gpumc__dot(x, y, n_rows), { 0 } };
-            if (fabs(trial.correlation) > 0.3) n = gpumc__rescale_rank(trials, n, trial);
+            if (fabs(trial.correlation) > (is_scale && !p->linked ? 0 : 0.3))
+                n = gpumc__rescale_rank(trials, n, trial);
         }
     }
     return n;

@@ -400,7 +400,7 @@ static void check_map(void)
         bare_open(&b, &m);
         double q[J + 2], to[J + 2], other[J + 2], g[J + 2], by_differences = 0, worst = 0, farthest = 0;
         for (size_t i = 0; i < J + 2; i++) q[i] = 0.3 * sin((double)i);
-        gpumc__rescale k = { 1, 2, J, 0, 1, 1, 4 };
+        gpumc__rescale k = { 1, 2, J, 0, 1, 1, 1, 4 };
         gpumc__mover v = gpumc__mover_open(&b.run, &b.chain, &k, b.z0);
         gpumc__rescale_find_band(&v, &k);
         gpumc__mover_close(&v);
