@@ -21295,6 +21295,7 @@ static double gpumc__rescale_stiffness(const gpumc__mover *v)
     return most;
 }
 
+/* Whether a coordinate moves along one of the necks. */
 static int gpumc__rescale_has(const gpumc__run *r, size_t i)
 {
     for (const gpumc__rescale *k = r->rescales; k < r->rescales + r->n_rescales; k++)
@@ -21313,8 +21314,8 @@ static void gpumc__rescale_slope(const gpumc__mover *v, const double *q, int apa
     at->uses--;
 }
 
-/* Whether one of these is too stiff for the step size at v->to, and four times as stiff as at the mean of the
-   draws. */
+/* Whether a coordinate that does not move along necks is too stiff for the step size at v->to, and four times
+   as stiff as at the mean of the draws. */
 static int gpumc__rescale_others_are_stiff(const gpumc__mover *v)
 {
     const gpumc_nuts *s = v->chain->nuts;
