@@ -247,7 +247,7 @@ static const users_model models[] = {
                  .generate = schools_generate, .outputs = &schools_output, .n_outputs = 1 },
       .n_runs = 100, .missed = 0.0001, .alarms = 0.001, .n_axes = 1, .axes = { 1 } },
     USERS_MODEL(decay, 1000, 1.4, 89, 2, { 1, 3 }), USERS_MODEL(dose, 100, 1.4, 47, 3, { 2, 3, 4 }),
-    USERS_MODEL(errors, 100, 0.01, 3.6, 3, { 1, 2, 4 }),
+    USERS_MODEL(errors, 100, 0.01, 0.1, 3, { 1, 2, 4 }),
 };
 
 /* ---- the known means: quadrature ------------------------------------------------------------------- */
