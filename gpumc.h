@@ -21727,9 +21727,7 @@ static void gpumc__advance_batch(gpumc__run *r)
             total = gpumc__eval_finish(r->layout, gpumc_nuts_ask(k->nuts), jacobian[n], lp[n], grad, k->work);
             n++;
             k->gradients++;
-            if (!gpumc__chain_tell(r, k, total, grad)) continue;
-            gpumc__rescale_move(r, c);
-            gpumc__completed(r, c);
+            if (gpumc__chain_tell(r, k, total, grad)) gpumc__completed(r, c);
         }
         if (gpumc__is_due(r)) return;
     }
