@@ -20547,11 +20547,10 @@ typedef struct gpumc__extent { size_t column; double low, high; } gpumc__extent;
 enum { GPUMC__LINES = 16 };
 typedef struct gpumc__unseen { double share; size_t n; gpumc__extent extents[GPUMC__LINES]; } gpumc__unseen;
 
-/* A free coordinate and the range of those that it moves along with it, see >>rescale; how far apart these
-   are coupled; its standard deviation; how stiff elements are at the mean, or may be, and in the neck. */
+/* A free coordinate, the scale, and the n elements from `from` on that move along with it: see >>rescale. */
 typedef struct gpumc__rescale {
-    size_t scale, from, n, band, steps;          /* Newton steps to the centre */
-    double sd, usual, stiff;
+    size_t scale, from, n, band, steps;  /* band: how far apart elements are coupled; steps: Newton's, to m */
+    double sd, usual, stiff;             /* sd: the scale's; how stiff elements may be, and are in the neck */
 } gpumc__rescale;
 enum { GPUMC__RESCALES = 4, GPUMC__RESCALE_BAND = 2 };
 
@@ -21411,9 +21410,10 @@ static void gpumc__rescale_say(const gpumc__run *r)
 }
 
 /* ---- what is learned at the end of warm-up --------------------------------------------------------- */
-/* Looked at are blocks of at least three elements (with fewer the funnel is wide), by 64 draws and 64
-   elements each, and scales in blocks of up to eight. Chance correlates 64 independent draws by 0.3 in 2 % of
-   pairs; positive values need no correlation, as others may hide it. The twelve strongest pairs are tried. */
+/* Looked at are blocks of at least three elements (else pairs of ordinary parameters would be), by 64 draws
+   and 64 elements each, and scales in blocks of up to eight. Chance correlates 64 independent draws by 0.3 in
+   2 % of pairs; positive values need no correlation, as others may hide it. The twelve strongest pairs are
+   tried, by four chains. */
 enum {
     GPUMC__RESCALE_DRAWS = 64, GPUMC__RESCALE_ELEMENTS = 64, GPUMC__RESCALE_FEWEST = 3,
     GPUMC__RESCALE_SCALES = 8, GPUMC__RESCALE_TRIES = 12, GPUMC__RESCALE_CHAINS = 4

@@ -15,8 +15,9 @@
    runs that saw little of the tails.
 
    Must be rejected: HMC with short trajectories on decay, since more of its runs never see the tail, and these look
-   best; errors, if no scale moves along its neck; decay, if only the warnings of a straight line are allowed; a mean
-   that is off by a tenth of a standard deviation. With an argument, as many other seeds are run and counted only. */
+   best; errors by NUTS, which has no moves along necks; decay, if only the warnings of a straight line are allowed; a
+   mean that is off by a tenth of a standard deviation. With an argument, as many other seeds are run and counted
+   only. */
 #include "check.h"
 #include "../gpumc.h"
 #include "schools.h"
