@@ -172,7 +172,7 @@
      followed by two Metropolis moves of the scale and its elements together, three if the sampler is NUTS,
      for 8 and 11 gradients; more if elements are far from normal given the rest, 14 and 19 for walks, 20 and
      27 for second-order walks. Divergences that such a neck explains do not count. It takes a scale in a
-     block of at most eight, and a block of three or more elements, each coupled to at most two neighbours on
+     block of at most eight, and a block of two or more elements, each coupled to at most two neighbours on
      either side; no batch, guide or options.sampler. A hierarchy that is declared is faster.
      fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
      _HMC) forces one. If memory is short use thin. A smoother or cheaper density may guide HMC and MAMS: see
@@ -20549,7 +20549,8 @@ typedef struct gpumc__unseen { double share; size_t n; gpumc__extent extents[GPU
 
 /* A free coordinate, the scale, and the n elements from `from` on that move along with it: see >>rescale. */
 typedef struct gpumc__rescale {
-    size_t scale, from, n, band, steps;  /* band: how far apart elements are coupled; steps: Newton's, to m */
+    size_t scale, from, n, band, bent;   /* band: how far apart elements are coupled; bent: by one Newton
+                                            step centres are not met */
     double sd, usual, stiff;             /* sd: the scale's; how stiff elements may be, and are in the neck */
 } gpumc__rescale;
 enum { GPUMC__RESCALES = 4, GPUMC__RESCALE_BAND = 2 };
@@ -21231,8 +21232,9 @@ static int gpumc__rescale_newton(const gpumc__mover *v, const double *z, const d
     return has;
 }
 
-/* Fills a map, given the coordinates other than elements. Newton steps after the first have differences over
-   half a standard deviation of the elements given the rest. Returns 0 where there is none. */
+/* Fills a map, given the coordinates other than elements. Where elements are not normal there are further
+   Newton steps, with differences over half a standard deviation, until one moves centres by less than a tenth
+   of one; how many depends on the other coordinates alone. Returns 0 where there is no map. */
 static int gpumc__rescale_fill(const gpumc__mover *v, const gpumc__rescale_map *map)
 {
     const gpumc__rescale *k = v->k;
@@ -21240,17 +21242,20 @@ static int gpumc__rescale_fill(const gpumc__mover *v, const gpumc__rescale_map *
     gpumc__state *kept = gpumc__state_new(v->chain->nuts);
     double *z = kept->q, *h = kept->g;
     memcpy(kept->p + from, v->to->q + from, bytes);
-    int has = gpumc__rescale_newton(v, v->run->rescale_z0, v->run->rescale_h, map);
-    for (size_t step = 1; has && step < k->steps; step++) {
+    int has = gpumc__rescale_newton(v, v->run->rescale_z0, v->run->rescale_h, map), moves = (int)k->bent;
+    for (int step = 1; has && moves && step < 8; step++) {
         for (size_t i = from; i < from + k->n; i++) {
             z[i] = map->m[i];
             h[i] = fmin(v->run->rescale_h[i], 0.5 / gpumc_sqrt(map->D[i]));
         }
         has = gpumc__rescale_newton(v, z, h, map);
+        moves = 0;
+        for (size_t i = from; has && i < from + k->n; i++)
+            moves |= fabs(z[i] - map->m[i]) * gpumc_sqrt(map->D[i]) > 0.1;
     }
     memcpy(v->to->q + from, kept->p + from, bytes);
     kept->uses--;
-    return has;
+    return has && !moves;
 }
 
 /* Moves the scale by `shift`, elements along, from the map `at` to the one after. Sets lp and gradient;
@@ -21410,12 +21415,12 @@ static void gpumc__rescale_say(const gpumc__run *r)
 }
 
 /* ---- what is learned at the end of warm-up --------------------------------------------------------- */
-/* Looked at are blocks of at least three elements (else pairs of ordinary parameters would be), by 64 draws
+/* Looked at are blocks of at least two elements (else pairs of ordinary parameters would be), by 64 draws
    and 64 elements each, and scales in blocks of up to eight. Chance correlates 64 independent draws by 0.3 in
    2 % of pairs; positive values need no correlation, as others may hide it. The twelve strongest pairs are
    tried, by four chains. */
 enum {
-    GPUMC__RESCALE_DRAWS = 64, GPUMC__RESCALE_ELEMENTS = 64, GPUMC__RESCALE_FEWEST = 3,
+    GPUMC__RESCALE_DRAWS = 64, GPUMC__RESCALE_ELEMENTS = 64, GPUMC__RESCALE_FEWEST = 2,
     GPUMC__RESCALE_SCALES = 8, GPUMC__RESCALE_TRIES = 12, GPUMC__RESCALE_CHAINS = 4
 };
 
@@ -21500,6 +21505,8 @@ static void gpumc__rescale_prepare(gpumc__run *r, const size_t *rows, size_t n)
 typedef struct gpumc__rescale_trial {
     gpumc__run *run;
     gpumc__rescale k;
+    const size_t *rows;                          /* of the draws */
+    size_t n_rows;
     double correlation, beyond[GPUMC__RESCALE_CHAINS];
 } gpumc__rescale_trial;
 
@@ -21529,24 +21536,24 @@ static void gpumc__rescale_find_band(gpumc__mover *v, gpumc__rescale *k)
     }
 }
 
-/* As many Newton steps as it takes until, with the scale at five standard deviations, one more would not move
-   centres by half a standard deviation of the elements there; at most four. */
-static void gpumc__rescale_find_steps(gpumc__mover *v, gpumc__rescale *k, double step)
+/* Whether, eight standard deviations into the neck from one of some draws, a second Newton step would move
+   centres by half a standard deviation, all elements together. */
+static int gpumc__rescale_is_bent(gpumc__mover *v, const gpumc__rescale_trial *t)
 {
-    const double at = v->to->q[k->scale];
-    int moves = 1;
-    v->to->q[k->scale] += 5 * step;
-    int has = gpumc__rescale_fill(v, &v->after);
-    while (has && moves && k->steps < 4) {
-        k->steps++;
-        has = gpumc__rescale_fill(v, &v->at);
-        moves = 0;
-        for (size_t i = k->from; has && i < k->from + k->n; i++)
-            moves |= fabs(v->at.m[i] - v->after.m[i]) * gpumc_sqrt(v->at.D[i]) > 0.5;
-        gpumc__mover_swap(v);
-        if (!has || !moves) k->steps--;
+    const gpumc_adapt *a = v->run->adapt;
+    const gpumc__rescale *k = v->k;
+    for (size_t d = 0; d < t->n_rows; d += 8) {
+        double apart = 0;
+        memcpy(v->to->q, a->q + t->rows[d] * a->dim, a->dim * sizeof(double));
+        v->to->q[k->scale] += 8 * gpumc__rescale_step(t);
+        if (!gpumc__rescale_newton(v, v->run->rescale_z0, v->run->rescale_h, &v->at)
+            || !gpumc__rescale_newton(v, v->at.m, v->run->rescale_h, &v->after))
+            return 1;
+        for (size_t i = k->from; i < k->from + k->n; i++)
+            apart += gpumc__square(v->at.m[i] - v->after.m[i]) * v->after.D[i];
+        if (apart > 0.25) return 1;
     }
-    v->to->q[k->scale] = at;
+    return 0;
 }
 
 /* Whether a neck is possible: at eight standard deviations from the mean elements are four times as stiff as
@@ -21557,14 +21564,14 @@ static int gpumc__rescale_narrows(gpumc__run *r, gpumc__rescale_trial *t)
     const double eps = r->chains[0].nuts->step_size;
     gpumc__mover v = gpumc__mover_open(r, &r->chains[0], k, r->rescale_z0);
     k->sd = 10 * r->rescale_h[k->scale];
-    k->steps = 1;
+    k->bent = 1;
     gpumc__rescale_find_band(&v, k);
-    gpumc__rescale_find_steps(&v, k, gpumc__rescale_step(t));
     int may = gpumc__rescale_fill(&v, &v.at);
     k->usual = fmax(1.5 / (4 * eps * eps), gpumc__rescale_stiffness(&v));
     k->stiff = 4 * k->usual;
     v.to->q[k->scale] += 8 * gpumc__rescale_step(t);
     may = may && !(gpumc__rescale_fill(&v, &v.at) && gpumc__rescale_stiffness(&v) <= k->stiff);
+    if (may) k->bent = (size_t)gpumc__rescale_is_bent(&v, t);
     gpumc__mover_close(&v);
     return may;
 }
@@ -21606,7 +21613,7 @@ static int gpumc__rescale_pairs(gpumc__run *r, const gpumc__placed *s, const siz
             const double *y = r->rescale_slopes + (size_t)(p - l->parts) * GPUMC__RESCALE_DRAWS;
             if (p == s || p->free_size < GPUMC__RESCALE_FEWEST) continue;
             const gpumc__rescale_trial trial = { r, { i, p->free_at, p->free_size, 0, 0, 0, 0, 0 },
-                                                 gpumc__dot(x, y, n_rows), { 0 } };
+                                                 rows, n_rows, gpumc__dot(x, y, n_rows), { 0 } };
             if (fabs(trial.correlation) > (is_scale && !p->linked ? 0 : 0.3))
                 n = gpumc__rescale_rank(trials, n, trial);
         }

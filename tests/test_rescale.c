@@ -124,6 +124,39 @@ static void check_groups(void)
     CHECK(caught == 10, "of 10 wrong laws %d were seen", caught);
 }
 
+/* The same with exp theta instead of theta: positive values, whose free coordinates are not normal given tau. */
+static double positive_density(const double *x, double *g, void *data)
+{
+    const double mu = x[0], tau = x[1], *theta = x + 2;
+    double lp = gpumc_normal_lpdf(mu, 0, 5, &g[0], NULL, NULL) + gpumc_half_cauchy_lpdf(tau, 5, &g[1], NULL);
+    (void)data;
+    for (int j = 0; j < J; j++) {
+        double by_log = 0;
+        lp += gpumc_lognormal_lpdf(theta[j], mu, tau, &g[2 + j], &g[0], &g[1])
+            + gpumc_normal_lpdf(effect[j], log(theta[j]), se[j], NULL, &by_log, NULL);
+        g[2 + j] += by_log / theta[j];
+    }
+    return lp;
+}
+
+static void check_positive(void)
+{
+    static const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+                                          { .name = "theta", .kind = GPUMC_POSITIVE, .size = J } };
+    const gpumc_model m = { .params = params, .n_params = 3, .log_density = positive_density };
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        groups_draw(seed, 0.3);
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_necks == 1, "data set %d: %s, %s", (int)seed,
+              fit.message, fit.sampler_reason);
+        check_quiet(&fit, (int)seed);
+        const double worst = worst_share(&fit, 1, groups_marginal, 0);
+        CHECK(worst < 4.5, "positive elements, data set %d: z %.1f", (int)seed, worst);
+        gpumc_free(&fit);
+    }
+}
+
 /* ---- three scales of one block, of which each hides the others --------------------------------------------- */
 static int hidden_kind;
 
@@ -209,22 +242,25 @@ static void check_walk(void)
     }
 }
 
-/* ---- the funnel of Neal (2003): v ~ normal(0, 3), x[i] ~ normal(0, exp(v / 2)) ------------------------- */
+/* ---- the funnel of Neal (2003): v ~ normal(0, 3), x[i] ~ normal(0, exp(v / 2)), i to 9; and one with i to 2 ---- */
+static int funnel_elements = 9;
+
 static double funnel_density(const double *x, double *g, void *data)
 {
     const double sd = exp(0.5 * x[0]);
     double lp = gpumc_normal_lpdf(x[0], 0, 3, &g[0], NULL, NULL), by_sd = 0;
     (void)data;
-    for (int i = 1; i < 10; i++) lp += gpumc_normal_lpdf(x[i], 0, sd, &g[i], NULL, &by_sd);
+    for (int i = 1; i <= funnel_elements; i++) lp += gpumc_normal_lpdf(x[i], 0, sd, &g[i], NULL, &by_sd);
     g[0] += 0.5 * sd * by_sd;
     return lp;
 }
 
 static void check_funnel(void)
 {
-    static const gpumc_param params[] = { { .name = "v" }, { .name = "x", .size = 9 } };
-    const gpumc_model m = { .params = params, .n_params = 2, .log_density = funnel_density };
-    for (uint64_t seed = 1; seed <= 5; seed++) {
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        funnel_elements = seed % 2 ? 9 : 2;
+        const gpumc_param params[] = { { .name = "v" }, { .name = "x", .size = (size_t)funnel_elements } };
+        const gpumc_model m = { .params = params, .n_params = 2, .log_density = funnel_density };
         const gpumc_sample_options o = { .seed = seed };
         gpumc_fit fit;
         CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_necks == 1, "%s", fit.message);
@@ -235,14 +271,15 @@ static void check_funnel(void)
         check_quiet(&fit, (int)seed);
         gpumc_free(&fit);
     }
+    funnel_elements = 9;
 }
 
-/* A second funnel, of two elements, is not entered: its divergences must be told, or lead to shorter steps. */
+/* A second funnel, of one element, is not entered: its divergences must be told, or lead to shorter steps. */
 static double second_funnel(const double *x, double *g, void *data)
 {
     const double sd = exp(0.5 * x[10]);
     double lp = funnel_density(x, g, data) + gpumc_normal_lpdf(x[10], 0, 3, &g[10], NULL, NULL), by_sd = 0;
-    for (int i = 11; i < 13; i++) lp += gpumc_normal_lpdf(x[i], 0, sd, &g[i], NULL, &by_sd);
+    lp += gpumc_normal_lpdf(x[11], 0, sd, &g[11], NULL, &by_sd);
     g[10] += 0.5 * sd * by_sd;
     return lp;
 }
@@ -250,7 +287,7 @@ static double second_funnel(const double *x, double *g, void *data)
 static void check_second_funnel(void)
 {
     static const gpumc_param params[] = { { .name = "v" }, { .name = "x", .size = 9 }, { .name = "w" },
-                                          { .name = "y", .size = 2 } };
+                                          { .name = "y" } };
     const gpumc_model m = { .params = params, .n_params = 4, .log_density = second_funnel };
     int told = 0;
     for (uint64_t seed = 1; seed <= 5; seed++) {
@@ -444,7 +481,7 @@ static void check_map(void)
         bare_open(&b, &m);
         double q[J + 2], to[J + 2], other[J + 2], g[J + 2], by_differences = 0, worst = 0, farthest = 0;
         for (size_t i = 0; i < J + 2; i++) q[i] = 0.3 * sin((double)i);
-        gpumc__rescale k = { 1, 2, J, 0, 1, 1, 1, 4 };
+        gpumc__rescale k = { 1, 2, J, 0, 0, 1, 1, 4 };
         gpumc__mover v = gpumc__mover_open(&b.run, &b.chain, &k, b.z0);
         gpumc__rescale_find_band(&v, &k);
         gpumc__mover_close(&v);
@@ -474,8 +511,8 @@ static void check_map(void)
 }
 
 /* Elements that are normal on the natural scale, and not in free coordinates: several Newton steps lead to their
-   centre, where the force is less than half a standard deviation's; one does not. */
-static void check_steps(void)
+   centre, one does not, and where none lead there no map is given. */
+static void check_bent(void)
 {
     const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
                                    { .name = "theta", .kind = GPUMC_POSITIVE, .size = J, .typical = 2,
@@ -483,34 +520,44 @@ static void check_steps(void)
     gpumc_model m = groups_model;
     for (int bent = 0; bent < 2; bent++) {
         bare b;
-        double force[2] = { 0, 0 };
+        size_t rows[9];
+        double draws[9 * (J + 2)], force[2] = { 0, 0 };
         m.params = bent ? params : groups_params;
         bare_open(&b, &m);
         b.z0[0] = 3;                                                                            /* mu, and log tau */
         b.z0[1] = -1;
-        gpumc__rescale k = { 1, 2, J, 0, 1, 1, 1, 4 };
+        for (size_t d = 0; d < 9; d++) {
+            rows[d] = d;
+            memcpy(draws + d * (J + 2), b.z0, sizeof b.z0);
+            draws[d * (J + 2)] += 0.1 * (double)d;
+        }
+        b.run.adapt->q = draws;
+        b.run.adapt->dim = J + 2;
+        const gpumc__rescale_trial t = { &b.run, { 1, 2, J, 0, 0, 0.25, 1, 4 }, rows, 9, 0, { 0 } };
+        gpumc__rescale k = t.k;
         gpumc__mover v = gpumc__mover_open(&b.run, &b.chain, &k, b.z0);
-        gpumc__rescale_find_steps(&v, &k, -0.5);
-        CHECK(bent ? k.steps > 1 : k.steps == 1, "%d steps", (int)k.steps);
-        const size_t enough = k.steps;
-        for (int all = 0; all < 2; all++) {
-            k.steps = all ? enough : 1;
+        CHECK(gpumc__rescale_is_bent(&v, &t) == bent, "elements that are%s normal", bent ? " not" : "");
+        memcpy(v.to->q, b.z0, sizeof b.z0);
+        for (k.bent = 0; k.bent < 2; k.bent++) {
             v.to->q[1] = -3;
             CHECK(gpumc__rescale_fill(&v, &v.at), "no map");
             memcpy(v.to->q + 2, v.at.m + 2, J * sizeof(double));
             gpumc__chain_eval(&b.run, &b.chain, v.to->q, v.to->g);
             for (size_t i = 2; i < J + 2; i++)
-                force[all] = check_worst(force[all], fabs(v.to->g[i]) / sqrt(v.at.D[i]));
+                force[k.bent] = check_worst(force[k.bent], fabs(v.to->g[i]) / sqrt(v.at.D[i]));
         }
-        CHECK(force[1] < 0.5 && (!bent || force[0] > 0.5), "force %g after one step, %g after all", force[0],
+        CHECK(force[1] < 0.02 && (!bent || force[0] > 0.5), "force %g after one step, %g after all", force[0],
               force[1]);
+        k.bent = 1;
+        v.to->q[0] = 1000;
+        CHECK(gpumc__rescale_fill(&v, &v.at) == !bent, "a map for elements that are far off");
         gpumc__mover_close(&v);
         bare_close(&b);
     }
 }
 
-/* Which divergences are excused: v and x are a funnel along which moves lead, w and the last two a second one; and
-   with `inside` w rules the last three x as well. */
+/* Which divergences are excused: v and x are a funnel along which moves lead, w and y a second one; and with
+   `inside` w rules the last three x instead. */
 static double inside_density(const double *x, double *g, void *data)
 {
     const double of_v = exp(0.5 * x[0]), of_w = exp(0.5 * x[10]);
@@ -518,7 +565,7 @@ static double inside_density(const double *x, double *g, void *data)
     (void)data;
     for (int i = 1; i < 10; i++)
         lp += gpumc_normal_lpdf(x[i], 0, i < 7 ? of_v : of_w, &g[i], NULL, i < 7 ? &by_v : &by_w);
-    for (int i = 11; i < 13; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+    lp += gpumc_std_normal_lpdf(x[11], &g[11]);
     lp += gpumc_normal_lpdf(x[10], 0, 3, &g[10], NULL, NULL);
     g[0] += 0.5 * of_v * by_v;
     g[10] += 0.5 * of_w * by_w;
@@ -528,22 +575,22 @@ static double inside_density(const double *x, double *g, void *data)
 static void check_excuses(void)
 {
     static const gpumc_param params[] = { { .name = "v" }, { .name = "x", .size = 9 }, { .name = "w" },
-                                          { .name = "y", .size = 2 } };
+                                          { .name = "y" } };
     static const struct { double v, w; int inside, is_excused; } cases[] = {
         { -5, 0, 0, 1 }, { -5, -5, 0, 0 }, { 1, -5, 0, 0 }, { 1, 0, 0, 0 }, { -5, 0, 1, 1 }, { -5, -5, 1, 0 } };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const gpumc_model m = { .params = params, .n_params = 4,
                                 .log_density = cases[c].inside ? inside_density : second_funnel };
-        double q[13];
+        double q[12];
         bare b;
         bare_open(&b, &m);
-        for (int i = 0; i < 13; i++) {
+        for (int i = 0; i < 12; i++) {
             b.z0[i] = 0;
             q[i] = 0.1 * cos(i);
         }
         gpumc_nuts_set_step_size(b.chain.nuts, 0.5);
         b.run.n_rescales = 1;
-        b.run.rescales[0] = (gpumc__rescale){ 0, 1, 9, 0, 1, 3, 1.5, 6 };
+        b.run.rescales[0] = (gpumc__rescale){ 0, 1, 9, 0, 0, 3, 1.5, 6 };
         q[0] = cases[c].v;
         q[10] = cases[c].w;
         CHECK(gpumc__rescale_excuses(&b.run, &b.chain, q) == cases[c].is_excused, "case %d", (int)c);
@@ -666,9 +713,10 @@ int main(void)
 {
     if (!folder_open("rescale")) return 1;
     check_map();
-    check_steps();
+    check_bent();
     check_excuses();
     check_groups();
+    check_positive();
     check_hidden();
     check_walk();
     check_funnel();
