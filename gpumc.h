@@ -170,10 +170,11 @@
      little room for the step size, in hierarchies that are not declared, or latent values that noisy data
      inform. If warm-up meets one (fit.n_necks; the line about the sampler names the scale), every draw is
      followed by two Metropolis moves of the scale and its elements together, three if the sampler is NUTS,
-     for 8 and 11 gradients; more if elements are far from normal given the rest, 14 and 19 for walks, 20 and
-     27 for second-order walks. Divergences that such a neck explains do not count. It takes a scale in a
-     block of at most eight, and a block of two or more elements, each coupled to at most two neighbours on
-     either side; no batch, guide or options.sampler. A hierarchy that is declared is faster.
+     for 8 and 11 gradients; more if elements are far from normal given the rest, or coupled: 14 and 19 for
+     walks, 20 and 27 for second-order walks, 23 and 31 for a lattice. Divergences that such a neck explains
+     do not count. It takes a scale in a block of at most eight, and a block of two or more elements, each
+     coupled to few others: up to 24 may all be coupled, more than 128 only to the next two on either side; no
+     batch, guide or options.sampler. A hierarchy that is declared is faster.
      fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
      _HMC) forces one. If memory is short use thin. A smoother or cheaper density may guide HMC and MAMS: see
      guide in gpumc_model.
@@ -20549,11 +20550,14 @@ typedef struct gpumc__unseen { double share; size_t n; gpumc__extent extents[GPU
 
 /* A free coordinate, the scale, and the n elements from `from` on that move along with it: see >>rescale. */
 typedef struct gpumc__rescale {
-    size_t scale, from, n, band, bent;   /* band: how far apart elements are coupled; bent: by one Newton
-                                            step centres are not met */
+    size_t scale, from, n, colours, bent;         /* bent: one Newton step does not meet their centre */
     double sd, usual, stiff;             /* sd: the scale's; how stiff elements may be, and are in the neck */
 } gpumc__rescale;
-enum { GPUMC__RESCALES = 4, GPUMC__RESCALE_BAND = 2 };
+enum { GPUMC__RESCALES = 4 };
+
+/* An element's row of a triangular matrix, without the diagonal: entries from `at` on, for elements up to
+   `left` places before it. No two elements of one colour, from 1 on, are coupled to the same. */
+typedef struct gpumc__rescale_row { size_t at, left, colour; } gpumc__rescale_row;
 
 typedef struct gpumc__run {
     size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
@@ -20577,7 +20581,11 @@ typedef struct gpumc__run {
                                                 has nearly all, else 0; for each chain a start there */
     size_t ran_off, off_chain;               /* 1 + a value that ran off in warm-up; the chain */
     volatile int stopped, overran, unstreamed;   /* overran: generate wrote past its outputs */
-    double *rescale_z0, *rescale_h, *rescale_slopes;      /* see >>rescale; the slopes are scratch */
+    double *rescale_z0, *rescale_h;                       /* see >>rescale */
+    gpumc__rescale_row *rescale_rows;                     /* of every coordinate; colour 0: not looked at */
+    unsigned char *rescale_coupled;                       /* of every entry of rows: may it be not 0 */
+    size_t rescale_used, rescale_room;                    /* entries of rows */
+    double *rescale_slopes, *rescale_factors;             /* scratch; factors: two of every member */
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
     int printed_lines;
@@ -20738,7 +20746,7 @@ static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double
    A chain may be anywhere within a transition, waiting for its next gradient. How far chains are when a file
    is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 18    /* to be raised when what is saved, or what it means, changes */
+#define GPUMC__CHECKPOINT_FORMAT 19    /* to be raised when what is saved, or what it means, changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -20888,6 +20896,8 @@ static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
     gpumc__carry(k, &f->warmup_seconds, sizeof f->warmup_seconds);
     gpumc__carry_rows(k, r->rescale_z0, sizeof *r->rescale_z0, 0, r->n_rescales ? f->n_free : 0);
     gpumc__carry_rows(k, r->rescale_h, sizeof *r->rescale_h, 0, r->n_rescales ? f->n_free : 0);
+    gpumc__carry_rows(k, r->rescale_rows, sizeof *r->rescale_rows, 0, r->n_rescales ? f->n_free : 0);
+    gpumc__carry_rows(k, r->rescale_coupled, 1, 0, r->n_rescales ? r->rescale_room : 0);
     gpumc__carry_layout(k, r->layout);
     gpumc__carry_adapt(k, r->adapt);
     for (size_t c = 0; c < r->n_chains && !k->failed; c++) gpumc__carry_chain(k, r, c);
@@ -21108,21 +21118,21 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
    elements are informed both by it and by noisy data, no coordinates are learned that suit every value of the
    scale: the posterior is a funnel, whose neck is too narrow for the step size, and paths do not get in. If
    warm-up finds such a neck, every draw is followed by Metropolis moves along it. Let theta be all other
-   coordinates. Newton steps from a fixed point z0 give a centre m(theta) and, by differences, a precision
-   H(theta) = L D L' of the elements z, which may be coupled to neighbours up to two places away.
-   The scale is moved at random, and z so that sqrt(D) L' (z - m) stays, which is a bijection with Jacobian
-   |dz'/dz| = prod sqrt(D / D'). The density accepts or rejects that, so m and H need not be right: they only
-   are if z is normal given theta, and then it is a move of theta alone, z integrated out. Elements thus keep
-   their residuals, whitened by a normal approximation given theta and the data (Murray & Adams 2010);
-   interweaving (Yu & Meng 2011) whitens by the prior alone. Read first: gpumc__rescale_move. */
-/* Centres m and precisions H = L D L' of elements; L: 1 on the diagonal, L[b - 1][i] b places left of it. */
+   coordinates. Newton steps from a fixed point z0 give a centre m(theta) and, by differences of all elements
+   at once that are coupled to none in common (Curtis, Powell & Reid 1974), a precision H(theta) = L L' of the
+   elements z. The scale is moved at random, and z so that L' (z - m) stays, which is a bijection; its Jacobian
+   is |L| before over |L| after. The density accepts or rejects that, so m and H need not be right:
+   they only are if z is normal given theta, and then it is a move of theta alone, z integrated out. Elements
+   thus keep their residuals, whitened by a normal approximation given theta and the data (Murray & Adams
+   2010); interweaving (Yu & Meng 2011) whitens by the prior alone. Read first: gpumc__rescale_move. */
+/* Centres m and precisions H = L L' of elements; D: L's diagonal, the rest of L by rescale_rows. */
 typedef struct gpumc__rescale_map {
-    gpumc__state *own[2];                        /* where all these are */
-    double *m, *D, *L[GPUMC__RESCALE_BAND];
+    gpumc__state *own;                           /* where m and D are */
+    double *m, *D, *L;
 } gpumc__rescale_map;
 
 /* A point that is moved, and the maps before and after that; in states that the chain does not use between
-   transitions: at most 9 of at least 11 are taken, with the draw. */
+   transitions: at most 7 of at least 11 are taken, with the draw. */
 typedef struct gpumc__mover {
     gpumc__run *run;
     gpumc__chain *chain;
@@ -21131,19 +21141,20 @@ typedef struct gpumc__mover {
     gpumc__rescale_map at, after;
 } gpumc__mover;
 
-static gpumc__rescale_map gpumc__rescale_map_open(gpumc_nuts *s)
+static gpumc__rescale_map gpumc__rescale_map_open(gpumc_nuts *s, double *L)
 {
-    gpumc__state *a = gpumc__state_new(s), *b = gpumc__state_new(s);
-    const gpumc__rescale_map map = { { a, b }, a->q, a->p, { a->g, b->q } };
+    gpumc__state *own = gpumc__state_new(s);
+    const gpumc__rescale_map map = { own, own->q, own->p, L };
     return map;
 }
 
 static gpumc__mover gpumc__mover_open(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k,
                                       const double *q)
 {
+    double *L = r->rescale_factors + (size_t)chain->member * 2 * r->rescale_room;
     gpumc__state *to = gpumc__state_new(chain->nuts);
-    const gpumc__rescale_map at = gpumc__rescale_map_open(chain->nuts);
-    const gpumc__mover v = { r, chain, k, to, at, gpumc__rescale_map_open(chain->nuts) };
+    const gpumc__rescale_map at = gpumc__rescale_map_open(chain->nuts, L);
+    const gpumc__mover v = { r, chain, k, to, at, gpumc__rescale_map_open(chain->nuts, L + r->rescale_room) };
     memcpy(to->q, q, chain->nuts->dim * sizeof *q);
     return v;
 }
@@ -21151,10 +21162,8 @@ static gpumc__mover gpumc__mover_open(gpumc__run *r, gpumc__chain *chain, const 
 static void gpumc__mover_close(gpumc__mover *v)
 {
     v->to->uses--;
-    for (int i = 0; i < 2; i++) {
-        v->at.own[i]->uses--;
-        v->after.own[i]->uses--;
-    }
+    v->at.own->uses--;
+    v->after.own->uses--;
 }
 
 static void gpumc__mover_swap(gpumc__mover *v)
@@ -21164,26 +21173,28 @@ static void gpumc__mover_swap(gpumc__mover *v)
     v->after = at;
 }
 
-/* The elements of H itself, left in D and L, given the other coordinates of q and the gradient g at z: by
-   differences over h, for elements at a time that are too far apart to be coupled to one and the same. Uses
-   q; returns 0 where the density is not finite. */
+/* H itself, left in D and L, given the other coordinates of q and the gradient g at z: by differences over h,
+   of all elements of a colour at once. Uses q; returns 0 where the density is not finite. */
 static int gpumc__rescale_probe(const gpumc__mover *v, const double *z, const double *h, const double *g,
                                 const gpumc__rescale_map *map)
 {
     const gpumc__rescale *k = v->k;
-    const size_t from = k->from, end = from + k->n, every = 2 * k->band + 1;
+    const gpumc__rescale_row *rows = v->run->rescale_rows;
+    const size_t from = k->from, end = from + k->n;
     gpumc__state *apart = gpumc__state_new(v->chain->nuts);
-    double *q = v->to->q;
+    double *q = v->to->q, *force = apart->g;
     int has = 1;
-    for (size_t b = 0; b < k->band; b++) memset(map->L[b] + from, 0, k->n * sizeof *q);
-    for (size_t first = 0; first < every && first < k->n; first++) {
-        for (size_t i = 0; i < k->n; i++) q[from + i] = z[from + i] + (i % every == first ? h[from + i] : 0);
-        has &= gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, q, apart->g));
-        for (size_t i = from + first; i < end; i += every) {
-            map->D[i] = (g[i] - apart->g[i]) / h[i];
-            for (size_t b = 1; b <= k->band; b++) {
-                if (i >= from + b) map->L[b - 1][i] += 0.5 * (g[i - b] - apart->g[i - b]) / h[i];
-                if (i + b < end) map->L[b - 1][i + b] += 0.5 * (g[i + b] - apart->g[i + b]) / h[i];
+    memset(map->L + rows[from].at, 0, (rows[end - 1].at + rows[end - 1].left - rows[from].at) * sizeof *q);
+    for (size_t c = 1; has && c <= k->colours; c++) {
+        for (size_t i = from; i < end; i++) q[i] = z[i] + (rows[i].colour == c ? h[i] : 0);
+        has = gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, q, force));
+        for (size_t i = from; i < end; i++) force[i] = g[i] - force[i];
+        for (size_t i = from; i < end; i++) {
+            if (rows[i].colour == c) map->D[i] = force[i] / h[i];
+            for (size_t j = i - rows[i].left, e = rows[i].at; j < i; j++, e++) {
+                if (!v->run->rescale_coupled[e]) continue;
+                if (rows[i].colour == c) map->L[e] += 0.5 * force[j] / h[i];
+                if (rows[j].colour == c) map->L[e] += 0.5 * force[i] / h[j];
             }
         }
     }
@@ -21191,22 +21202,40 @@ static int gpumc__rescale_probe(const gpumc__mover *v, const double *z, const do
     return has;
 }
 
-/* Factors H in place; returns 0 where it is not positive. */
-static int gpumc__rescale_factor(const gpumc__rescale *k, const gpumc__rescale_map *map)
+/* Factors H in place; returns 0 where it is not positive definite. */
+static int gpumc__rescale_factor(const gpumc__mover *v, const gpumc__rescale_map *map)
 {
-    int has = 1;
-    for (size_t n = 0, i = k->from; n < k->n; n++, i++) {
-        const size_t most = gpumc__smaller(k->band, n);
-        for (size_t b = most; b > 0; b--) {
-            double *L = &map->L[b - 1][i];
-            for (size_t c = b + 1; c <= most; c++)
-                *L -= map->L[c - 1][i] * map->D[i - c] * map->L[c - b - 1][i - b];
-            *L /= map->D[i - b];
+    const gpumc__rescale_row *rows = v->run->rescale_rows;
+    for (size_t i = v->k->from; i < v->k->from + v->k->n; i++) {
+        double *L = map->L + rows[i].at;
+        const size_t first = i - rows[i].left;
+        for (size_t j = first; j < i; j++) {
+            const size_t first_j = j - rows[j].left, both = gpumc__larger(first, first_j);
+            const double *of_j = map->L + rows[j].at + (both - first_j);
+            L[j - first] = (L[j - first] - gpumc__dot(L + (both - first), of_j, j - both)) / map->D[j];
         }
-        for (size_t b = 1; b <= most; b++) map->D[i] -= map->L[b - 1][i] * map->L[b - 1][i] * map->D[i - b];
-        has &= map->D[i] > 0 && gpumc__is_finite(map->D[i]);
+        map->D[i] = gpumc_sqrt(map->D[i] - gpumc__dot(L, L, rows[i].left));
+        if (!(map->D[i] > 0 && gpumc__is_finite(map->D[i]))) return 0;
     }
-    return has;
+    return 1;
+}
+
+/* Elements of x become L' x, or L'^-1 x. */
+static void gpumc__rescale_whiten(const gpumc__mover *v, const gpumc__rescale_map *map, double *x)
+{
+    const gpumc__rescale_row *rows = v->run->rescale_rows;
+    for (size_t i = v->k->from; i < v->k->from + v->k->n; i++) {
+        gpumc__add_multiple(x + i - rows[i].left, x[i], map->L + rows[i].at, rows[i].left);
+        x[i] *= map->D[i];
+    }
+}
+static void gpumc__rescale_unwhiten(const gpumc__mover *v, const gpumc__rescale_map *map, double *x)
+{
+    const gpumc__rescale_row *rows = v->run->rescale_rows;
+    for (size_t i = v->k->from + v->k->n; i-- > v->k->from;) {
+        x[i] /= map->D[i];
+        gpumc__add_multiple(x + i - rows[i].left, -x[i], map->L + rows[i].at, rows[i].left);
+    }
 }
 
 /* A Newton step of the elements from z, by differences over h: fills a map. Returns 0 where there is none. */
@@ -21214,17 +21243,19 @@ static int gpumc__rescale_newton(const gpumc__mover *v, const double *z, const d
                                  const gpumc__rescale_map *map)
 {
     const gpumc__rescale *k = v->k;
+    const gpumc__rescale_row *rows = v->run->rescale_rows;
     const size_t from = k->from, end = from + k->n;
     gpumc__state *here = gpumc__state_new(v->chain->nuts);
     double *step = here->g;
     memcpy(v->to->q + from, z + from, k->n * sizeof *z);
     int has = gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, v->to->q, step));
-    has = has && gpumc__rescale_probe(v, z, h, step, map) && gpumc__rescale_factor(k, map);
-    for (size_t i = from; has && i < end; i++)
-        for (size_t b = 1; b <= k->band && b <= i - from; b++) step[i] -= map->L[b - 1][i] * step[i - b];
-    for (size_t i = end; has && i-- > from;) {
-        step[i] /= map->D[i];
-        for (size_t b = 1; b <= k->band && i + b < end; b++) step[i] -= map->L[b - 1][i + b] * step[i + b];
+    has = has && gpumc__rescale_probe(v, z, h, step, map) && gpumc__rescale_factor(v, map);
+    for (size_t i = from; has && i < end; i++) {
+        const double *L = map->L + rows[i].at;
+        step[i] = (step[i] - gpumc__dot(L, step + i - rows[i].left, rows[i].left)) / map->D[i];
+    }
+    if (has) gpumc__rescale_unwhiten(v, map, step);
+    for (size_t i = from; has && i < end; i++) {
         map->m[i] = z[i] + step[i];
         has &= gpumc__is_finite(map->m[i]);
     }
@@ -21232,8 +21263,18 @@ static int gpumc__rescale_newton(const gpumc__mover *v, const double *z, const d
     return has;
 }
 
+/* The squared distance of the elements of x, which is overwritten, from a map's centre: in standard
+   deviations. */
+static double gpumc__rescale_distance(const gpumc__mover *v, const gpumc__rescale_map *map, double *x)
+{
+    const size_t from = v->k->from, n = v->k->n;
+    for (size_t i = from; i < from + n; i++) x[i] -= map->m[i];
+    gpumc__rescale_whiten(v, map, x);
+    return gpumc__dot(x + from, x + from, n);
+}
+
 /* Fills a map, given the coordinates other than elements. Where elements are not normal there are further
-   Newton steps, with differences over half a standard deviation, until one moves centres by less than a tenth
+   Newton steps, with differences over half a standard deviation, until one moves centres by less than a third
    of one; how many depends on the other coordinates alone. Returns 0 where there is no map. */
 static int gpumc__rescale_fill(const gpumc__mover *v, const gpumc__rescale_map *map)
 {
@@ -21246,12 +21287,10 @@ static int gpumc__rescale_fill(const gpumc__mover *v, const gpumc__rescale_map *
     for (int step = 1; has && moves && step < 8; step++) {
         for (size_t i = from; i < from + k->n; i++) {
             z[i] = map->m[i];
-            h[i] = fmin(v->run->rescale_h[i], 0.5 / gpumc_sqrt(map->D[i]));
+            h[i] = fmin(v->run->rescale_h[i], 0.5 / map->D[i]);
         }
         has = gpumc__rescale_newton(v, z, h, map);
-        moves = 0;
-        for (size_t i = from; has && i < from + k->n; i++)
-            moves |= fabs(z[i] - map->m[i]) * gpumc_sqrt(map->D[i]) > 0.1;
+        moves = has && gpumc__rescale_distance(v, map, z) > 0.1;
     }
     memcpy(v->to->q + from, kept->p + from, bytes);
     kept->uses--;
@@ -21262,24 +21301,15 @@ static int gpumc__rescale_fill(const gpumc__mover *v, const gpumc__rescale_map *
    returns lp + log Jacobian, -infinity where there is no such move. */
 static double gpumc__rescale_shift(const gpumc__mover *v, double shift)
 {
-    const gpumc__rescale *k = v->k;
-    const gpumc__rescale_map *at = &v->at, *after = &v->after;
-    const size_t end = k->from + k->n;
+    const size_t from = v->k->from, end = from + v->k->n;
     double *z = v->to->q, log_jacobian = 0;
-    z[k->scale] += shift;
-    if (!gpumc__rescale_fill(v, after)) return -GPUMC_INF;
-    for (size_t i = k->from; i < end; i++) {                                      /* L' (z - m) */
-        z[i] -= at->m[i];
-        for (size_t b = 1; b <= k->band && i + b < end; b++)
-            z[i] += at->L[b - 1][i + b] * (z[i + b] - at->m[i + b]);
-    }
-    for (size_t i = end; i-- > k->from;) {
-        const double wider = gpumc_sqrt(at->D[i] / after->D[i]);
-        z[i] *= wider;
-        for (size_t b = 1; b <= k->band && i + b < end; b++)
-            z[i] -= after->L[b - 1][i + b] * (z[i + b] - after->m[i + b]);
-        z[i] += after->m[i];
-        log_jacobian += gpumc__log(wider);
+    z[v->k->scale] += shift;
+    if (!gpumc__rescale_fill(v, &v->after)) return -GPUMC_INF;
+    gpumc__rescale_distance(v, &v->at, z);
+    gpumc__rescale_unwhiten(v, &v->after, z);
+    for (size_t i = from; i < end; i++) {
+        z[i] += v->after.m[i];
+        log_jacobian += gpumc__log(v->at.D[i] / v->after.D[i]);
     }
     v->to->lp = gpumc__chain_eval(v->run, v->chain, z, v->to->g);
     return v->to->lp + log_jacobian;
@@ -21288,12 +21318,11 @@ static double gpumc__rescale_shift(const gpumc__mover *v, double shift)
 /* The largest precision of an element given all others, in units of the metric. */
 static double gpumc__rescale_stiffness(const gpumc__mover *v)
 {
-    const gpumc__rescale_map *map = &v->at;
+    const gpumc__rescale_row *rows = v->run->rescale_rows;
     double most = 0;
-    for (size_t n = 0, i = v->k->from; n < v->k->n; n++, i++) {
-        double H = map->D[i];
-        for (size_t b = 1; b <= v->k->band && b <= n; b++)
-            H += map->L[b - 1][i] * map->L[b - 1][i] * map->D[i - b];
+    for (size_t i = v->k->from; i < v->k->from + v->k->n; i++) {
+        const double *L = v->at.L + rows[i].at;
+        const double H = gpumc__square(v->at.D[i]) + gpumc__dot(L, L, rows[i].left);
         most = fmax(most, H * gpumc__metric_variance(v->chain->nuts->metric, i));
     }
     return most;
@@ -21514,26 +21543,101 @@ typedef struct gpumc__rescale_trial {
 static double gpumc__rescale_step(const gpumc__rescale_trial *t)
 { return t->correlation < 0.3 ? -t->k.sd : t->k.sd; }
 
-static void gpumc__rescale_try_chain(size_t chain, int member GPUMC__UNUSED, void *trial)
+static void gpumc__rescale_try_chain(size_t chain, int member, void *trial)
 {
     gpumc__rescale_trial *t = (gpumc__rescale_trial *)trial;
+    t->run->chains[chain].member = member;
     t->beyond[chain] = gpumc__rescale_beyond(t->run, &t->run->chains[chain], &t->k, gpumc__rescale_step(t));
 }
 
-/* How far apart in the block elements are coupled, by more than 1 % at the mean of the draws. */
-static void gpumc__rescale_find_band(gpumc__mover *v, gpumc__rescale *k)
+/* Which elements are coupled, by more than 1 % at the mean of the draws: sought among all in small blocks, in
+   others among elements up to two places apart. Rows and columns of H are numbered from 0. */
+enum { GPUMC__RESCALE_SMALL = 128, GPUMC__RESCALE_BAND = 2, GPUMC__RESCALE_COLOURS = 24 };
+static size_t gpumc__rescale_width(size_t n)         /* numbers in a row: all, or those of a band, in turn */
+{ return n <= GPUMC__RESCALE_SMALL ? n : 2 * GPUMC__RESCALE_BAND + 1; }
+static size_t gpumc__rescale_room(size_t dim)       /* for entries of all rows, or H of the largest block */
 {
-    const size_t end = k->from + k->n;
-    k->band = gpumc__smaller(GPUMC__RESCALE_BAND, k->n - 1);
-    int has = gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, v->to->q, v->to->g));
-    has = has && gpumc__rescale_probe(v, v->run->rescale_z0, v->run->rescale_h, v->to->g, &v->at);
-    memcpy(v->to->q + k->from, v->run->rescale_z0 + k->from, k->n * sizeof(double));
-    for (double most = 0; has && k->band > 0; k->band--) {
-        const double *L = v->at.L[k->band - 1], *D = v->at.D;
-        for (size_t i = k->from + k->band; i < end; i++)
-            most = fmax(most, L[i] * L[i] / fabs(D[i] * D[i - k->band]));
-        if (most > 1e-4) break;
+    const size_t small = gpumc__smaller(dim, GPUMC__RESCALE_SMALL);
+    return gpumc__size_add(small * small, gpumc__size_mul(dim, GPUMC__RESCALE_BAND + 1));
+}
+static size_t gpumc__rescale_reach(size_t n, size_t i)
+{ return n <= GPUMC__RESCALE_SMALL ? i : gpumc__smaller(i, GPUMC__RESCALE_BAND); }
+
+/* Fills H, or what a step h of each element does to the forces; returns 0 where the density is not finite. */
+static int gpumc__rescale_all_forces(gpumc__mover *v, double *H)
+{
+    const size_t n = v->k->n, from = v->k->from, width = gpumc__rescale_width(n);
+    gpumc__state *apart = gpumc__state_new(v->chain->nuts);
+    double *q = v->to->q;
+    const double *z = v->run->rescale_z0 + from, *h = v->run->rescale_h + from;
+    int has = gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, q, v->to->g));
+    for (size_t c = 0; has && c < width; c++) {
+        for (size_t i = 0; i < n; i++) q[from + i] = z[i] + (i % width == c ? h[i] : 0);
+        has = gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, q, apart->g));
+        for (size_t i = 0; i < n; i++) H[i * width + c] = v->to->g[from + i] - apart->g[from + i];
     }
+    memcpy(q + from, z, n * sizeof *q);
+    apart->uses--;
+    return has;
+}
+
+/* Makes rows of H: 1 where elements are coupled. Returns 0 if there is not enough room. */
+static int gpumc__rescale_find_rows(gpumc__mover *v, double *H)
+{
+    gpumc__run *r = v->run;
+    const size_t n = v->k->n, width = gpumc__rescale_width(n);
+    const double *h = r->rescale_h + v->k->from;
+    gpumc__rescale_row *rows = r->rescale_rows + v->k->from;
+    for (size_t i = 0; i < n; i++) {
+        const size_t reach = gpumc__rescale_reach(n, i);
+        double *own = H + i * width + i % width;
+        rows[i].at = r->rescale_used;
+        rows[i].left = 0;
+        *own = fabs(*own) / h[i];
+        if (reach > r->rescale_room - r->rescale_used) return 0;
+        for (size_t j = i - reach; j < i; j++) {
+            double *a = H + i * width + j % width, *b = H + j * width + i % width;
+            const int coupled = gpumc__square(0.5 * (*a / h[j] + *b / h[i])) > 1e-4 * *own * v->at.D[j];
+            *a = *b = coupled;
+            if (coupled && !rows[i].left) rows[i].left = i - j;
+            if (rows[i].left) r->rescale_coupled[r->rescale_used++] = (unsigned char)coupled;
+        }
+        v->at.D[i] = *own;
+    }
+    for (size_t i = 0; i < n; i++) H[i * width + i % width] = 1;
+    return 1;
+}
+
+/* Gives every element the first colour that none has which is coupled to the same; in a band, by turns. */
+static void gpumc__rescale_colour(const gpumc__mover *v, const double *H)
+{
+    gpumc__rescale_row *rows = v->run->rescale_rows + v->k->from;
+    const size_t n = v->k->n;
+    size_t most = 0;
+    for (size_t i = 0; i < n; i++) most = gpumc__larger(most, rows[i].left);
+    for (size_t i = 0; i < n; i++) {
+        int is_free = n > GPUMC__RESCALE_SMALL;
+        for (rows[i].colour = is_free ? 1 + i % (2 * most + 1) : 0; !is_free;) {
+            rows[i].colour++;
+            is_free = 1;
+            for (size_t j = 0; is_free && j < i; j++)
+                is_free = rows[j].colour != rows[i].colour || !(gpumc__dot(H + i * n, H + j * n, n) > 0);
+        }
+    }
+}
+
+/* Finds how a block is coupled, unless it is known. Returns 0 if that is not to be had, or too much. */
+static int gpumc__rescale_couple(gpumc__mover *v, gpumc__rescale *k)
+{
+    const gpumc__rescale_row *rows = v->run->rescale_rows;
+    if (!rows[k->from].colour) {
+        v->run->rescale_rows[k->from].colour = GPUMC__RESCALE_COLOURS + 1;
+        if (gpumc__rescale_all_forces(v, v->at.L) && gpumc__rescale_find_rows(v, v->at.L))
+            gpumc__rescale_colour(v, v->at.L);
+    }
+    k->colours = 0;
+    for (size_t i = k->from; i < k->from + k->n; i++) k->colours = gpumc__larger(k->colours, rows[i].colour);
+    return k->colours <= GPUMC__RESCALE_COLOURS;
 }
 
 /* Whether, eight standard deviations into the neck from one of some draws, a second Newton step would move
@@ -21541,19 +21645,33 @@ static void gpumc__rescale_find_band(gpumc__mover *v, gpumc__rescale *k)
 static int gpumc__rescale_is_bent(gpumc__mover *v, const gpumc__rescale_trial *t)
 {
     const gpumc_adapt *a = v->run->adapt;
-    const gpumc__rescale *k = v->k;
-    for (size_t d = 0; d < t->n_rows; d += 8) {
-        double apart = 0;
+    for (size_t d = 0; d < t->n_rows; d += 16) {
         memcpy(v->to->q, a->q + t->rows[d] * a->dim, a->dim * sizeof(double));
-        v->to->q[k->scale] += 8 * gpumc__rescale_step(t);
+        v->to->q[v->k->scale] += 8 * gpumc__rescale_step(t);
         if (!gpumc__rescale_newton(v, v->run->rescale_z0, v->run->rescale_h, &v->at)
-            || !gpumc__rescale_newton(v, v->at.m, v->run->rescale_h, &v->after))
+            || !gpumc__rescale_newton(v, v->at.m, v->run->rescale_h, &v->after)
+            || gpumc__rescale_distance(v, &v->after, v->at.m) > 0.25)
             return 1;
-        for (size_t i = k->from; i < k->from + k->n; i++)
-            apart += gpumc__square(v->at.m[i] - v->after.m[i]) * v->after.D[i];
-        if (apart > 0.25) return 1;
     }
     return 0;
+}
+
+/* The curvature at the mean of the draws along steps h of the elements, to and fro, with the scale moved. */
+static double gpumc__rescale_curvature(gpumc__mover *v, double shift)
+{
+    const size_t from = v->k->from, scale = v->k->scale;
+    gpumc__state *here = gpumc__state_new(v->chain->nuts);
+    double *q = v->to->q, sum = 0;
+    const double *z = v->run->rescale_z0, *h = v->run->rescale_h;
+    q[scale] = z[scale] + shift;
+    gpumc__chain_eval(v->run, v->chain, q, here->g);
+    for (size_t i = 0; i < v->k->n; i++) q[from + i] += (i % 2 ? -h[from + i] : h[from + i]);
+    gpumc__chain_eval(v->run, v->chain, q, v->to->g);
+    for (size_t i = from; i < from + v->k->n; i++) sum += (here->g[i] - v->to->g[i]) * (q[i] - z[i]);
+    memcpy(q + from, z + from, v->k->n * sizeof *q);
+    q[scale] = z[scale];
+    here->uses--;
+    return fabs(sum);
 }
 
 /* Whether a neck is possible: at eight standard deviations from the mean elements are four times as stiff as
@@ -21565,11 +21683,12 @@ static int gpumc__rescale_narrows(gpumc__run *r, gpumc__rescale_trial *t)
     gpumc__mover v = gpumc__mover_open(r, &r->chains[0], k, r->rescale_z0);
     k->sd = 10 * r->rescale_h[k->scale];
     k->bent = 1;
-    gpumc__rescale_find_band(&v, k);
-    int may = gpumc__rescale_fill(&v, &v.at);
+    const double far = 8 * gpumc__rescale_step(t);
+    int may = !(gpumc__rescale_curvature(&v, far) < 4 * gpumc__rescale_curvature(&v, 0));
+    may = may && gpumc__rescale_couple(&v, k) && gpumc__rescale_fill(&v, &v.at);
     k->usual = fmax(1.5 / (4 * eps * eps), gpumc__rescale_stiffness(&v));
     k->stiff = 4 * k->usual;
-    v.to->q[k->scale] += 8 * gpumc__rescale_step(t);
+    v.to->q[k->scale] += far;
     may = may && !(gpumc__rescale_fill(&v, &v.at) && gpumc__rescale_stiffness(&v) <= k->stiff);
     if (may) k->bent = (size_t)gpumc__rescale_is_bent(&v, t);
     gpumc__mover_close(&v);
@@ -21629,7 +21748,8 @@ static void gpumc__rescale_learn(gpumc__run *r)
     gpumc__rescale_trial trials[GPUMC__RESCALE_TRIES];
     size_t rows[GPUMC__RESCALE_DRAWS];
     int n = 0;
-    r->n_rescales = 0;
+    r->n_rescales = r->rescale_used = 0;
+    memset(r->rescale_rows, 0, r->adapt->dim * sizeof *r->rescale_rows);
     if (r->options->sampler != GPUMC_SAMPLER_AUTO || r->batch) return;
     const size_t n_rows = gpumc__rescale_rows(r->adapt, rows);
     if (n_rows < GPUMC__RESCALE_DRAWS / 2) return;
@@ -21959,7 +22079,11 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     r->mode = GPUMC__TAKE_ROWS(double, chains, r->layout->n_natural);
     r->rescale_z0 = gpumc__take_doubles(arena, dim);
     r->rescale_h = gpumc__take_doubles(arena, dim);
+    r->rescale_rows = (gpumc__rescale_row *)gpumc__take(arena, dim, sizeof(gpumc__rescale_row));
+    r->rescale_room = gpumc__rescale_room(dim);
+    r->rescale_coupled = (unsigned char *)gpumc__take(arena, r->rescale_room, 1);
     r->rescale_slopes = GPUMC__TAKE_ROWS(double, r->layout->n_parts, GPUMC__RESCALE_DRAWS);
+    r->rescale_factors = GPUMC__TAKE_ROWS(double, (size_t)r->n_crowd, 2 * r->rescale_room);
     r->batch = GPUMC__TAKE_ROWS(double, r->model->log_density ? 0 : chains, 2 * r->layout->n_natural + 2);
     double *scratch = GPUMC__TAKE_ROWS(double, (size_t)r->n_crowd, r->layout->n_work);
     if (arena->base) {

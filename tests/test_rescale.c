@@ -10,7 +10,7 @@
 #include "folder.h"
 #include "same.h"
 
-enum { J = 12, N = 30, POINTS = 5 };
+enum { J = 12, N = 30, POINTS = 5, WIDE = 150, ROOM = 128 * 128 + 3 * (WIDE + 2) };
 
 /* ---- groups whose hierarchy is not declared ------------------------------------------------------ */
 static double effect[3 * J], se[3 * J];
@@ -208,6 +208,7 @@ static void check_hidden(void)
 
 /* ---- a walk that is not declared: the law of its scale by a Kalman filter --------------------------------- */
 static double walk_density(const double *x, double *g, int order);
+static double lattice_density(const double *x, double *g, void *data);
 static double first_order(const double *x, double *g, void *data) { return (void)data, walk_density(x, g, 1); }
 static double second_order(const double *x, double *g, void *data) { return (void)data, walk_density(x, g, 2); }
 
@@ -238,6 +239,54 @@ static void check_walk(void)
         const double worst = worst_share(&fit, 1, walk_marginal, 0);
         CHECK(worst < 4.5, "walk, data set %d: z %.1f", (int)seed, worst);
         CHECK(worst_share(&fit, 1, walk_marginal, 0.5) > 4.5, "a wrong law of the walk passes");
+        gpumc_free(&fit);
+    }
+}
+
+/* ---- values on a lattice of 3 x 4, each drawn towards its neighbours, with noise -------------------------- */
+static void lattice_precision(double *Q)
+{
+    memset(Q, 0, J * J * sizeof *Q);
+    for (int i = 0; i < J; i++)
+        for (int j = 0; j < J; j++)
+            if (abs(i / 4 - j / 4) + abs(i % 4 - j % 4) == 1) {
+                Q[i * J + j] = -0.9;
+                Q[i * J + i] += 1;
+            }
+}
+
+static double lattice_marginal(double log_tau, double power)
+{
+    double H[J * J], b[J], square = 0, lp = (1 + power - J) * log_tau - 0.5 * exp(2 * log_tau);
+    lattice_precision(H);
+    for (int i = 0; i < J * J; i++) H[i] *= exp(-2 * log_tau);
+    for (int i = 0; i < J; i++) {
+        H[i * J + i] += 1 / (se[i] * se[i]);
+        b[i] = effect[i] / (se[i] * se[i]);
+    }
+    gpumc__cholesky(H, J);
+    gpumc__solve_lower(H, J, b);
+    for (int i = 0; i < J; i++) {
+        lp -= log(H[i * J + i]);
+        square += b[i] * b[i];
+    }
+    return lp + 0.5 * square;
+}
+
+static void check_lattice(void)
+{
+    gpumc_model m = groups_model;
+    m.log_density = lattice_density;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        groups_draw(seed, 0.5);
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_necks == 1, "data set %d: %s, %s", (int)seed,
+              fit.message, fit.sampler_reason);
+        check_quiet(&fit, (int)seed);
+        const double worst = worst_share(&fit, 1, lattice_marginal, 0);
+        CHECK(worst < 4.5, "lattice, data set %d: z %.1f", (int)seed, worst);
+        CHECK(worst_share(&fit, 1, lattice_marginal, 0.5) > 4.5, "a wrong law of the lattice passes");
         gpumc_free(&fit);
     }
 }
@@ -418,11 +467,30 @@ static double walk_density(const double *x, double *g, int order)
     }
     return lp;
 }
+
+static double lattice_density(const double *x, double *g, void *data)
+{
+    const double *w = x + 2, of_tau = 1 / (x[1] * x[1]);
+    double Q[J * J], lp = gpumc_std_normal_lpdf(x[0], &g[0]) + gpumc_half_normal_lpdf(x[1], 1, &g[1], NULL);
+    (void)data;
+    lattice_precision(Q);
+    for (int i = 0; i < J; i++) {
+        double Qw = 0;
+        for (int j = 0; j < J; j++) Qw += Q[i * J + j] * w[j];
+        lp += gpumc_normal_lpdf(effect[i], w[i], se[i], NULL, &g[2 + i], NULL) - 0.5 * of_tau * w[i] * Qw - log(x[1]);
+        g[1] += (of_tau * w[i] * Qw - 1) / x[1];
+        g[2 + i] -= of_tau * Qw;
+    }
+    return lp;
+}
+
 /* A run of one chain, as far as moves need it. */
 typedef struct bare {
     gpumc__run run;
     gpumc__chain chain;
-    double scale[J + 2], mean[J + 2], z0[J + 2], h[J + 2];
+    double scale[WIDE + 2], mean[WIDE + 2], z0[WIDE + 2], h[WIDE + 2], factors[2 * ROOM];
+    gpumc__rescale_row rows[WIDE + 2];
+    unsigned char coupled[ROOM];
     gpumc_metric metric;
 } bare;
 
@@ -440,6 +508,10 @@ static void bare_open(bare *b, const gpumc_model *m)
     b->run.layout = layout;
     b->run.rescale_z0 = b->z0;
     b->run.rescale_h = b->h;
+    b->run.rescale_rows = b->rows;
+    b->run.rescale_coupled = b->coupled;
+    b->run.rescale_room = ROOM;
+    b->run.rescale_factors = b->factors;
     b->run.adapt = (gpumc_adapt *)calloc(1, sizeof(gpumc_adapt));
     b->chain.nuts = gpumc_nuts_init(malloc(nuts_bytes), nuts_bytes, dim, 1, &b->metric, 0.1, 1, 0, b->z0, NULL);
     b->chain.work = (double *)malloc(gpumc_layout_work(layout) * sizeof(double));
@@ -458,9 +530,9 @@ static double move(bare *b, const gpumc__rescale *k, double change, const double
     gpumc__mover v = gpumc__mover_open(&b->run, &b->chain, k, q);
     const uint64_t before = b->chain.gradients;
     CHECK(gpumc__rescale_fill(&v, &v.at), "no map");
-    CHECK(b->chain.gradients - before == 2 + 2 * k->band, "a map costs other than the manual says");
+    CHECK(b->chain.gradients - before == 1 + k->colours, "a map costs other than the manual says");
     const double log_jacobian = gpumc__rescale_shift(&v, change) - v.to->lp;
-    CHECK(b->chain.gradients - before == 5 + 4 * k->band, "a move costs other than the manual says");
+    CHECK(b->chain.gradients - before == 3 + 2 * k->colours, "a move costs other than the manual says");
     memcpy(to, v.to->q, (J + 2) * sizeof *q);
     gpumc__mover_close(&v);
     return log_jacobian;
@@ -471,8 +543,9 @@ static double move(bare *b, const gpumc__rescale *k, double change, const double
    it is the same from two points that differ in the elements. */
 static void check_map(void)
 {
-    const struct { double (*density)(const double *, double *, void *); size_t band; int is_normal; } cases[] = {
-        { groups_density, 0, 1 }, { skewed_density, 0, 0 }, { first_order, 1, 1 }, { second_order, 2, 1 } };
+    const struct { double (*density)(const double *, double *, void *); size_t colours; int is_normal; } cases[] = {
+        { groups_density, 1, 1 }, { skewed_density, 1, 0 }, { first_order, 3, 1 }, { second_order, 5, 1 },
+        { lattice_density, 6, 1 } };
     groups_draw(3, 1);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         gpumc_model m = groups_model;
@@ -483,9 +556,9 @@ static void check_map(void)
         for (size_t i = 0; i < J + 2; i++) q[i] = 0.3 * sin((double)i);
         gpumc__rescale k = { 1, 2, J, 0, 0, 1, 1, 4 };
         gpumc__mover v = gpumc__mover_open(&b.run, &b.chain, &k, b.z0);
-        gpumc__rescale_find_band(&v, &k);
+        CHECK(gpumc__rescale_couple(&v, &k) && k.colours == cases[c].colours, "case %d: %d colours", (int)c,
+              (int)k.colours);
         gpumc__mover_close(&v);
-        CHECK(k.band == cases[c].band, "case %d: coupled over %d", (int)c, (int)k.band);
         const double log_jacobian = move(&b, &k, -1.5, q, to);
         for (size_t i = 2; i < J + 2; i++) {
             q[i] += 1e-6;
@@ -510,6 +583,39 @@ static void check_map(void)
     }
 }
 
+/* A block in which not all pairs are looked at: a walk, and its centre, where there is no force. */
+static double wide_walk(const double *x, double *g, void *data)
+{
+    double lp = gpumc_std_normal_lpdf(x[0], &g[0]) + gpumc_std_normal_lpdf(x[1], &g[1]);
+    (void)data;
+    for (int i = 2; i < WIDE + 2; i++) {
+        lp += gpumc_normal_lpdf(sin(i), x[i], 0.5, NULL, &g[i], NULL);
+        if (i > 2) lp += gpumc_normal_lpdf(x[i], x[i - 1], exp(x[1]), &g[i], &g[i - 1], NULL);
+    }
+    return lp;
+}
+
+static void check_wide(void)
+{
+    static const gpumc_param params[] = { { .name = "mu" }, { .name = "log_tau" }, { .name = "w", .size = WIDE } };
+    const gpumc_model m = { .params = params, .n_params = 3, .log_density = wide_walk };
+    static bare b;
+    double force = 0;
+    bare_open(&b, &m);
+    gpumc__rescale k = { 1, 2, WIDE, 0, 0, 1, 1, 4 };
+    gpumc__mover v = gpumc__mover_open(&b.run, &b.chain, &k, b.z0);
+    CHECK(gpumc__rescale_couple(&v, &k) && k.colours == 3, "%d colours", (int)k.colours);
+    CHECK(b.run.rescale_used == WIDE - 1, "%d entries", (int)b.run.rescale_used);
+    v.to->q[1] = -2;
+    CHECK(gpumc__rescale_fill(&v, &v.at), "no map");
+    memcpy(v.to->q + 2, v.at.m + 2, WIDE * sizeof(double));
+    gpumc__chain_eval(&b.run, &b.chain, v.to->q, v.to->g);
+    for (size_t i = 2; i < WIDE + 2; i++) force = check_worst(force, fabs(v.to->g[i]));
+    CHECK(force < 1e-9, "force %g", force);
+    gpumc__mover_close(&v);
+    bare_close(&b);
+}
+
 /* Elements that are normal on the natural scale, and not in free coordinates: several Newton steps lead to their
    centre, one does not, and where none lead there no map is given. */
 static void check_bent(void)
@@ -528,7 +634,7 @@ static void check_bent(void)
         b.z0[1] = -1;
         for (size_t d = 0; d < 9; d++) {
             rows[d] = d;
-            memcpy(draws + d * (J + 2), b.z0, sizeof b.z0);
+            memcpy(draws + d * (J + 2), b.z0, (J + 2) * sizeof(double));
             draws[d * (J + 2)] += 0.1 * (double)d;
         }
         b.run.adapt->q = draws;
@@ -536,15 +642,16 @@ static void check_bent(void)
         const gpumc__rescale_trial t = { &b.run, { 1, 2, J, 0, 0, 0.25, 1, 4 }, rows, 9, 0, { 0 } };
         gpumc__rescale k = t.k;
         gpumc__mover v = gpumc__mover_open(&b.run, &b.chain, &k, b.z0);
+        CHECK(gpumc__rescale_couple(&v, &k), "no rows");
         CHECK(gpumc__rescale_is_bent(&v, &t) == bent, "elements that are%s normal", bent ? " not" : "");
-        memcpy(v.to->q, b.z0, sizeof b.z0);
+        memcpy(v.to->q, b.z0, (J + 2) * sizeof(double));
         for (k.bent = 0; k.bent < 2; k.bent++) {
             v.to->q[1] = -3;
             CHECK(gpumc__rescale_fill(&v, &v.at), "no map");
             memcpy(v.to->q + 2, v.at.m + 2, J * sizeof(double));
             gpumc__chain_eval(&b.run, &b.chain, v.to->q, v.to->g);
             for (size_t i = 2; i < J + 2; i++)
-                force[k.bent] = check_worst(force[k.bent], fabs(v.to->g[i]) / sqrt(v.at.D[i]));
+                force[k.bent] = check_worst(force[k.bent], fabs(v.to->g[i]) / v.at.D[i]);
         }
         CHECK(force[1] < 0.02 && (!bent || force[0] > 0.5), "force %g after one step, %g after all", force[0],
               force[1]);
@@ -591,6 +698,9 @@ static void check_excuses(void)
         gpumc_nuts_set_step_size(b.chain.nuts, 0.5);
         b.run.n_rescales = 1;
         b.run.rescales[0] = (gpumc__rescale){ 0, 1, 9, 0, 0, 3, 1.5, 6 };
+        gpumc__mover v = gpumc__mover_open(&b.run, &b.chain, b.run.rescales, b.z0);
+        CHECK(gpumc__rescale_couple(&v, b.run.rescales), "no rows");
+        gpumc__mover_close(&v);
         q[0] = cases[c].v;
         q[10] = cases[c].w;
         CHECK(gpumc__rescale_excuses(&b.run, &b.chain, q) == cases[c].is_excused, "case %d", (int)c);
@@ -713,12 +823,14 @@ int main(void)
 {
     if (!folder_open("rescale")) return 1;
     check_map();
+    check_wide();
     check_bent();
     check_excuses();
     check_groups();
     check_positive();
     check_hidden();
     check_walk();
+    check_lattice();
     check_funnel();
     check_second_funnel();
     check_noisy();
