@@ -172,9 +172,9 @@
      followed by two Metropolis moves of the scale and its elements together, three if the sampler is NUTS,
      for 8 and 11 gradients; more if elements are far from normal given the rest, or coupled: 14 and 19 for
      walks, 20 and 27 for second-order walks, 23 and 31 for a lattice. Divergences that such a neck explains
-     do not count. It takes a scale in a block of at most eight, and a block of two or more elements, each
-     coupled to few others: up to 24 may all be coupled, more than 128 only to the next two on either side; no
-     batch, guide or options.sampler. A hierarchy that is declared is faster.
+     do not count. It takes a scale in a block of at most eight, and two or more elements in one block, or in
+     blocks one after the other, each coupled to few others: up to 24 may all be coupled, more than 128 only to
+     the next two on either side; no batch, guide or options.sampler. A declared hierarchy is faster.
      fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
      _HMC) forces one. If memory is short use thin. A smoother or cheaper density may guide HMC and MAMS: see
      guide in gpumc_model.
@@ -21120,8 +21120,8 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
    warm-up finds such a neck, every draw is followed by Metropolis moves along it. Let theta be all other
    coordinates. Newton steps from a fixed point z0 give a centre m(theta) and, by differences of all elements
    at once that are coupled to none in common (Curtis, Powell & Reid 1974), a precision H(theta) = L L' of the
-   elements z. The scale is moved at random, and z so that L' (z - m) stays, which is a bijection; its Jacobian
-   is |L| before over |L| after. The density accepts or rejects that, so m and H need not be right:
+   elements z. The scale is moved at random, and z so that L' (z - m) stays: a bijection, whose Jacobian is |L|
+   before over |L| after. The density accepts or rejects that, so m and H need not be right:
    they only are if z is normal given theta, and then it is a move of theta alone, z integrated out. Elements
    thus keep their residuals, whitened by a normal approximation given theta and the data (Murray & Adams
    2010); interweaving (Yu & Meng 2011) whitens by the prior alone. Read first: gpumc__rescale_move. */
@@ -21674,6 +21674,46 @@ static double gpumc__rescale_curvature(gpumc__mover *v, double shift)
     return fabs(sum);
 }
 
+/* Keeps the trials whose scale, at eight standard deviations, makes that four times as much. */
+static int gpumc__rescale_sift(gpumc__run *r, gpumc__rescale_trial *trials, int n)
+{
+    int kept = 0;
+    for (int i = 0; i < n && !gpumc__rescale_stops(r); i++) {
+        gpumc__rescale *k = &trials[i].k;
+        gpumc__mover v = gpumc__mover_open(r, &r->chains[0], k, r->rescale_z0);
+        k->sd = 10 * r->rescale_h[k->scale];
+        const double far = gpumc__rescale_curvature(&v, 8 * gpumc__rescale_step(&trials[i]));
+        if (!(far < 4 * gpumc__rescale_curvature(&v, 0))) trials[kept++] = trials[i];
+        gpumc__mover_close(&v);
+    }
+    return kept;
+}
+
+/* Takes neighbouring blocks that one scale makes stiff as one, in all trials, so that blocks never overlap;
+   takes out trials that are there twice, or whose scale is in their block. */
+static int gpumc__rescale_join(gpumc__rescale_trial *trials, int n)
+{
+    int kept = 0;
+    for (int i = 0; i < n * n; i++) {
+        const gpumc__rescale a = trials[i / n].k, b = trials[i % n].k;
+        if (a.scale != b.scale || a.from + a.n != b.from) continue;
+        for (int j = 0; j < n; j++) {
+            gpumc__rescale *k = &trials[j].k;
+            if (k->from >= b.from + b.n || k->from + k->n <= a.from) continue;
+            k->from = a.from;
+            k->n = a.n + b.n;
+        }
+        i = -1;
+    }
+    for (int i = 0; i < n; i++) {
+        const gpumc__rescale k = trials[i].k;
+        int is_new = k.scale - k.from >= k.n;
+        for (int j = 0; j < kept; j++) is_new &= trials[j].k.scale != k.scale || trials[j].k.from != k.from;
+        if (is_new) trials[kept++] = trials[i];
+    }
+    return kept;
+}
+
 /* Whether a neck is possible: at eight standard deviations from the mean elements are four times as stiff as
    there, and too stiff for the step size (from 1.5 on). Sets what is to be known of a neck. */
 static int gpumc__rescale_narrows(gpumc__run *r, gpumc__rescale_trial *t)
@@ -21681,14 +21721,11 @@ static int gpumc__rescale_narrows(gpumc__run *r, gpumc__rescale_trial *t)
     gpumc__rescale *k = &t->k;
     const double eps = r->chains[0].nuts->step_size;
     gpumc__mover v = gpumc__mover_open(r, &r->chains[0], k, r->rescale_z0);
-    k->sd = 10 * r->rescale_h[k->scale];
     k->bent = 1;
-    const double far = 8 * gpumc__rescale_step(t);
-    int may = !(gpumc__rescale_curvature(&v, far) < 4 * gpumc__rescale_curvature(&v, 0));
-    may = may && gpumc__rescale_couple(&v, k) && gpumc__rescale_fill(&v, &v.at);
+    int may = gpumc__rescale_couple(&v, k) && gpumc__rescale_fill(&v, &v.at);
     k->usual = fmax(1.5 / (4 * eps * eps), gpumc__rescale_stiffness(&v));
     k->stiff = 4 * k->usual;
-    v.to->q[k->scale] += far;
+    v.to->q[k->scale] += 8 * gpumc__rescale_step(t);
     may = may && !(gpumc__rescale_fill(&v, &v.at) && gpumc__rescale_stiffness(&v) <= k->stiff);
     if (may) k->bent = (size_t)gpumc__rescale_is_bent(&v, t);
     gpumc__mover_close(&v);
@@ -21761,6 +21798,7 @@ static void gpumc__rescale_learn(gpumc__run *r)
         if (l->parts[i].free_size <= GPUMC__RESCALE_SCALES)
             n = gpumc__rescale_pairs(r, &l->parts[i], rows, n_rows, trials, n);
     if (n > 0) gpumc__rescale_prepare(r, rows, n_rows);
+    n = gpumc__rescale_join(trials, gpumc__rescale_sift(r, trials, n));
     for (int i = 0; i < n && r->n_rescales < GPUMC__RESCALES && !gpumc__rescale_stops(r); i++)
         if (gpumc__rescale_pays(r, &trials[i])) r->rescales[r->n_rescales++] = trials[i].k;
 }

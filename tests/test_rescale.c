@@ -33,7 +33,11 @@ static void groups_batch(size_t n, const double *x, double *g, double *lp, void 
 
 static const gpumc_param groups_params[] = {
     { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "theta", .size = J } };
+static const gpumc_param parted_params[] = {
+    { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "theta", .size = J - 2 },
+    { .name = "last", .size = 2 } };
 static const gpumc_model groups_model = { .params = groups_params, .n_params = 3, .log_density = groups_density };
+static const gpumc_model parted_model = { .params = parted_params, .n_params = 4, .log_density = groups_density };
 
 static void groups_draw(uint64_t seed, double tau)
 {
@@ -111,7 +115,7 @@ static void check_groups(void)
         const gpumc_sample_options o = { .seed = seed, .save_unconstrained = 1 };
         gpumc_fit fit;
         groups_draw(seed, seed % 2 ? 1 : 0.3);
-        CHECK(gpumc_sample(&groups_model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK(gpumc_sample(seed % 3 ? &groups_model : &parted_model, &o, &fit) == GPUMC_OK, "%s", fit.message);
         check_quiet(&fit, (int)seed);
         CHECK(fit.n_necks == 1 && strstr(fit.sampler_reason, "; moves along tau"), "data set %d: %s", (int)seed,
               fit.sampler_reason);
@@ -663,6 +667,26 @@ static void check_bent(void)
     }
 }
 
+/* Blocks that one scale makes stiff become one, for other scales too; trials that are there twice then, and one whose
+   scale is in the block, go. */
+static void check_join(void)
+{
+    static const size_t trials[7][3] = { { 0, 5, 3 }, { 1, 5, 3 }, { 9, 10, 2 }, { 0, 2, 3 }, { 1, 2, 3 }, { 6, 2, 3 },
+                                         { 9, 2, 3 } };
+    static const size_t joined[4][3] = { { 0, 2, 6 }, { 1, 2, 6 }, { 9, 10, 2 }, { 9, 2, 6 } };
+    gpumc__rescale_trial t[7];
+    memset(t, 0, sizeof t);
+    for (int i = 0; i < 7; i++) {
+        t[i].k.scale = trials[i][0];
+        t[i].k.from = trials[i][1];
+        t[i].k.n = trials[i][2];
+    }
+    CHECK(gpumc__rescale_join(t, 7) == 4, "other than four trials are left");
+    for (int i = 0; i < 4; i++)
+        CHECK(t[i].k.scale == joined[i][0] && t[i].k.from == joined[i][1] && t[i].k.n == joined[i][2],
+              "trial %d: scale %d, %d from %d", i, (int)t[i].k.scale, (int)t[i].k.n, (int)t[i].k.from);
+}
+
 /* Which divergences are excused: v and x are a funnel along which moves lead, w and y a second one; and with
    `inside` w rules the last three x instead. */
 static double inside_density(const double *x, double *g, void *data)
@@ -825,6 +849,7 @@ int main(void)
     check_map();
     check_wide();
     check_bent();
+    check_join();
     check_excuses();
     check_groups();
     check_positive();
