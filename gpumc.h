@@ -172,9 +172,9 @@
      followed by two Metropolis moves of the scale and its elements together, three if the sampler is NUTS,
      for 8 and 11 gradients; more if elements are far from normal given the rest, or coupled: 14 and 19 for
      walks, 20 and 27 for second-order walks, 23 and 31 for a lattice. Divergences that such a neck explains
-     do not count. It takes a scale in a block of at most eight, and two or more elements in one block, or in
-     blocks one after the other, each coupled to few others: up to 24 may all be coupled, more than 128 only to
-     the next two on either side; no batch, guide or options.sampler. A declared hierarchy is faster.
+     do not count. It takes a scale in a block of at most eight, and two or more elements in one block or in
+     blocks one after the other, each coupled to few others: up to 24 may all be coupled, more than 128 only
+     to the next two on either side; no batch, guide or options.sampler. A declared hierarchy is faster.
      fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
      _HMC) forces one. If memory is short use thin. A smoother or cheaper density may guide HMC and MAMS: see
      guide in gpumc_model.
@@ -21120,7 +21120,7 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
    warm-up finds such a neck, every draw is followed by Metropolis moves along it. Let theta be all other
    coordinates. Newton steps from a fixed point z0 give a centre m(theta) and, by differences of all elements
    at once that are coupled to none in common (Curtis, Powell & Reid 1974), a precision H(theta) = L L' of the
-   elements z. The scale is moved at random, and z so that L' (z - m) stays: a bijection, whose Jacobian is |L|
+   elements z. The scale is moved at random, and z so that L' (z - m) stays: a bijection, its Jacobian |L|
    before over |L| after. The density accepts or rejects that, so m and H need not be right:
    they only are if z is normal given theta, and then it is a move of theta alone, z integrated out. Elements
    thus keep their residuals, whitened by a normal approximation given theta and the data (Murray & Adams
