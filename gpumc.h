@@ -160,7 +160,7 @@
      density has mass far from all of them, NUTS draws all of them again, in shorter steps after divergences
      and held chains, unless an on_draw or a stream has them. NUTS does so for its own draws if up to 3 % of
      them diverged, and a second time at up to 0.5 %. Draws that fall just short (R-hat up to 1.05, ESS from
-     25 a chain, no other warning, up to 32 gradients a draw, 64 with moves as below) are continued to two or
+     25 a chain, no other warning, up to 32 gradients a draw, 128 with moves as below) are continued to two or
      four times as many, of which every second or fourth is kept. Warnings concern the final draws. All this
      lowers the error of single runs, but runs that look well are kept, and HMC and MAMS seldom enter narrow
      regions: if the scale of data nears 0, the lowest percents of its distribution may be missing, and with
@@ -170,11 +170,12 @@
      little room for the step size, in hierarchies that are not declared, or latent values that noisy data
      inform. If warm-up meets one (fit.n_necks; the line about the sampler names the scale), every draw is
      followed by two Metropolis moves of the scale and its elements together, three if the sampler is NUTS,
-     for 8 and 11 gradients; more if elements are far from normal given the rest, or coupled: 14 and 19 for
-     walks, 20 and 27 for second-order walks, 23 and 31 for a lattice. Divergences that such a neck explains
-     do not count. It takes a scale in a block of at most eight, and two or more elements in one block or in
-     blocks one after the other, each coupled to few others: up to 24 may all be coupled, more than 128 only
-     to the next two on either side; no batch, guide or options.sampler. A declared hierarchy is faster.
+     and by as many more for every two more necks. They take 8 and 11 gradients; more if elements are far
+     from normal given the rest, or coupled: 14 and 19 for walks, 20 and 27 for second-order walks, 23 and 31
+     for a lattice. Divergences that such a neck explains do not count. It takes a scale in a block of at
+     most eight, and two or more elements in one block or in blocks one after the other, each coupled to few
+     others: up to 24 may all be coupled, more than 128 only to the next two on either side; no batch, guide
+     or options.sampler. A declared hierarchy is faster.
      fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
      _HMC) forces one. If memory is short use thin. A smoother or cheaper density may guide HMC and MAMS: see
      guide in gpumc_model.
@@ -20553,7 +20554,7 @@ typedef struct gpumc__rescale {
     size_t scale, from, n, colours, bent;         /* bent: one Newton step does not meet their centre */
     double sd, usual, stiff;             /* sd: the scale's; how stiff elements may be, and are in the neck */
 } gpumc__rescale;
-enum { GPUMC__RESCALES = 4 };
+enum { GPUMC__RESCALES = 8 };
 
 /* An element's row of a triangular matrix, without the diagonal: entries from `at` on, for elements up to
    `left` places before it. No two elements of one colour, from 1 on, are coupled to the same. */
@@ -21411,8 +21412,8 @@ static void gpumc__rescale_times(gpumc__mover *v, int times, gpumc_rng *rng)
                                                       s->scratch + s->dim);
 }
 
-/* Between transitions, after warm-up: moves along one of the necks, twice, and with trees, which cost more,
-   three times. A path that came from the neck or met it had to diverge: nothing is missed there. */
+/* Between transitions, after warm-up: for every two necks moves along one of all, twice, and with trees, which
+   cost more, three times. A path that came from the neck or met it had to diverge: nothing is missed there. */
 static void gpumc__rescale_move(gpumc__run *r, size_t c)
 {
     gpumc__chain *chain = &r->chains[c];
@@ -21424,10 +21425,12 @@ static void gpumc__rescale_move(gpumc__run *r, size_t c)
                                || gpumc__rescale_excuses(r, chain, s->divergence)))
         s->stats.divergent = 0;
     gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_RESCALE, s->draw, s->chain);
-    const gpumc__rescale *k = &r->rescales[gpumc_rng_below(&rng, r->n_rescales)];
-    gpumc__mover v = gpumc__mover_open(r, chain, k, s->current->q);
-    gpumc__rescale_times(&v, s->sampler == GPUMC_SAMPLER_NUTS ? 3 : 2, &rng);
-    gpumc__mover_close(&v);
+    for (size_t n = 0; n < r->n_rescales; n += 2) {
+        const gpumc__rescale *k = &r->rescales[gpumc_rng_below(&rng, r->n_rescales)];
+        gpumc__mover v = gpumc__mover_open(r, chain, k, s->current->q);
+        gpumc__rescale_times(&v, s->sampler == GPUMC_SAMPLER_NUTS ? 3 : 2, &rng);
+        gpumc__mover_close(&v);
+    }
     chain->leapfrogs += chain->gradients - before;
 }
 
@@ -21446,11 +21449,11 @@ static void gpumc__rescale_say(const gpumc__run *r)
 /* ---- what is learned at the end of warm-up --------------------------------------------------------- */
 /* Looked at are blocks of at least two elements (else pairs of ordinary parameters would be), by 64 draws
    and 64 elements each, and scales in blocks of up to eight. Chance correlates 64 independent draws by 0.3 in
-   2 % of pairs; positive values need no correlation, as others may hide it. The twelve strongest pairs are
+   2 % of pairs; positive values need no correlation, as others may hide it. The 24 strongest pairs are
    tried, by four chains. */
 enum {
     GPUMC__RESCALE_DRAWS = 64, GPUMC__RESCALE_ELEMENTS = 64, GPUMC__RESCALE_FEWEST = 2,
-    GPUMC__RESCALE_SCALES = 8, GPUMC__RESCALE_TRIES = 12, GPUMC__RESCALE_CHAINS = 4
+    GPUMC__RESCALE_SCALES = 8, GPUMC__RESCALE_TRIES = 24, GPUMC__RESCALE_CHAINS = 4
 };
 
 /* Whether to break off. A run that can be resumed has to end up with the same moves, so it goes on. */
@@ -21557,8 +21560,8 @@ static size_t gpumc__rescale_width(size_t n)         /* numbers in a row: all, o
 { return n <= GPUMC__RESCALE_SMALL ? n : 2 * GPUMC__RESCALE_BAND + 1; }
 static size_t gpumc__rescale_room(size_t dim)       /* for entries of all rows, or H of the largest block */
 {
-    const size_t small = gpumc__smaller(dim, GPUMC__RESCALE_SMALL);
-    return gpumc__size_add(small * small, gpumc__size_mul(dim, GPUMC__RESCALE_BAND + 1));
+    const size_t most = gpumc__smaller(dim, GPUMC__RESCALE_SMALL);
+    return gpumc__size_add(most * most, gpumc__size_mul(dim, GPUMC__RESCALE_BAND + 1));
 }
 static size_t gpumc__rescale_reach(size_t n, size_t i)
 { return n <= GPUMC__RESCALE_SMALL ? i : gpumc__smaller(i, GPUMC__RESCALE_BAND); }
@@ -21682,8 +21685,8 @@ static int gpumc__rescale_sift(gpumc__run *r, gpumc__rescale_trial *trials, int 
         gpumc__rescale *k = &trials[i].k;
         gpumc__mover v = gpumc__mover_open(r, &r->chains[0], k, r->rescale_z0);
         k->sd = 10 * r->rescale_h[k->scale];
-        const double far = gpumc__rescale_curvature(&v, 8 * gpumc__rescale_step(&trials[i]));
-        if (!(far < 4 * gpumc__rescale_curvature(&v, 0))) trials[kept++] = trials[i];
+        const double there = gpumc__rescale_curvature(&v, 8 * gpumc__rescale_step(&trials[i]));
+        if (!(there < 4 * gpumc__rescale_curvature(&v, 0))) trials[kept++] = trials[i];
         gpumc__mover_close(&v);
     }
     return kept;
@@ -24123,7 +24126,7 @@ static int gpumc__calls_for_more(const gpumc__run *r)
     int falls_short = 0;
     if (r->doubled == 2 || f->n_draws < 500 || f->options.sampler != GPUMC_SAMPLER_AUTO || f->options.on_draw
         || r->n_iterations[0] > 1000000000
-        || (double)f->sampling_gradients > (f->n_necks ? 64 : 32) * made) return 0;
+        || (double)f->sampling_gradients > (f->n_necks ? 128 : 32) * made) return 0;
     for (size_t i = 0; i < f->n_warnings; i++) {
         const gpumc_warning *w = &f->warnings[i];
         const int mends = w->code == GPUMC_W_ESS ? w->value >= 25 * (double)f->n_chains

@@ -66,13 +66,15 @@ static double groups_marginal(double log_tau, double power)
 /* log density of log tau, the elements integrated out, times tau^power. */
 typedef double log_density_of(double log_tau, double power);
 
-/* The largest |z|, over points where the known law has these shares below, of the share of draws below. */
+/* The largest |z|, over points where the known law has these shares below, of the share of draws below. Its error is
+   by the law and the least effective size at a point, as a few draws in a tail do not tell how they hang together. */
 static double worst_share(const gpumc_fit *fit, size_t column, log_density_of *marginal, double power)
 {
     static const double shares[POINTS] = { 0.005, 0.02, 0.1, 0.5, 0.9 };
     enum { GRID = 20000 };
     const double low = -25, step = 35. / GRID, *draws = fit->draws;
-    double *is_below = (double *)malloc(fit->n_chains * fit->n_draws * sizeof(double)), worst = 0, all = 0, sum = 0;
+    double *is_below = (double *)malloc(fit->n_chains * fit->n_draws * sizeof(double)), all = 0, sum = 0;
+    double off[POINTS], worst = 0, ess = HUGE_VAL;
     for (int i = 0; i < GRID; i++) all += exp(marginal(low + step * (i + 0.5), power));
     int k = 0;
     for (int i = 0; i < GRID && k < POINTS; i++) {
@@ -81,9 +83,10 @@ static double worst_share(const gpumc_fit *fit, size_t column, log_density_of *m
         for (size_t n = 0; n < fit->n_chains * fit->n_draws; n++)
             is_below[n] = log(draws[n * fit->n_columns + column]) < low + step * (i + 1);
         const gpumc_series s = { is_below, fit->n_chains, fit->n_draws, fit->n_draws, 1 };
-        worst = check_worst(worst, fabs(gpumc_mean(s).value - sum) / gpumc_mcse_mean(s).value);
-        k++;
+        off[k++] = (gpumc_mean(s).value - sum) / sqrt(sum * (1 - sum));
+        ess = fmin(ess, gpumc_ess_mean(s).value);
     }
+    while (k > 0) worst = check_worst(worst, fabs(off[--k]) * sqrt(ess));
     free(is_below);
     return worst;
 }
