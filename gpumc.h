@@ -159,13 +159,14 @@
      separate mode or mixed very slowly (R-hat 1.05 to 1.4 or ESS below 100; 500 draws or more), or if the
      density has mass far from all of them, NUTS draws all of them again, in shorter steps after divergences
      and held chains, unless an on_draw or a stream has them. NUTS does so for its own draws if up to 3 % of
-     them diverged, and a second time at up to 0.5 %. Draws that fall just short (R-hat up to 1.05, ESS from
-     25 a chain, no other warning, up to 32 gradients a draw, 128 with moves as below) are continued to two or
-     four times as many, of which every second or fourth is kept. Warnings concern the final draws. All this
-     lowers the error of single runs, but runs that look well are kept, and HMC and MAMS seldom enter narrow
-     regions: if the scale of data nears 0, the lowest percents of its distribution may be missing, and with
-     them a tenth of its sd; so may a separate mode, or a long tail such as Student's of one among very many
-     parameters. If that matters, ask for NUTS, without the moves below, and a target_accept of 0.99.
+     them diverged, and a second time at up to 0.5 %; where the density ends, both at up to 30 %. Draws that
+     fall just short (R-hat up to 1.05, ESS from 25 a chain, no other warning, up to 32 gradients a draw, 128
+     with moves as below) are continued to two or four times as many, of which every second or fourth is kept.
+     Warnings concern the final draws. All this lowers the error of single runs, but runs that look well are
+     kept, and HMC and MAMS seldom enter narrow regions: if the scale of data nears 0, the lowest percents of
+     its distribution may be missing, and with them a tenth of its sd; so may a separate mode, or a long tail
+     such as Student's of one among very many parameters. If that matters, ask for NUTS, without the moves
+     below, and a target_accept of 0.99.
      One such region is found and entered: the neck of a funnel, where a small scale leaves elements too
      little room for the step size, in hierarchies that are not declared, or latent values that noisy data
      inform. If warm-up meets one (fit.n_necks; the line about the sampler names the scale), every draw is
@@ -184,7 +185,8 @@
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk, ess_tail (how many
      independent draws these are worth: want 100 a chain), r_hat (want 1.01 at most); warnings GPUMC_W_...
        DIVERGENT    the density is too curved: an undeclared hierarchy, covariates far from 0, a prior that
-                    reaches zero; then try a higher target_accept. More draws do not help
+                    reaches zero; then try a higher target_accept. More draws do not help. A note if paths
+                    of NUTS met an edge of the density, beyond which it is 0, and nothing else is doubted
        HELD         a chain stayed at one point for long, or hardly entered a separate mode or a long tail: a
                     narrow region, which other chains may have missed; as for DIVERGENT
        UNSEEN       the density, evaluated at some points far from all draws, has 1 % of its mass or more
@@ -20578,6 +20580,7 @@ typedef struct gpumc__run {
     gpumc_nuts **machines;
     size_t n_chains, chunk; /* chunk: draws a thread makes before it takes the chain furthest behind */
     int elsewhere;       /* whether UNSEEN is of a separate mode or a broken density: trees do not help */
+    int at_edges;        /* whether draws diverged where the density ends, see gpumc__excuse_edges */
     double astray, *mode;                    /* log share of mass where the draws are, if a mode without any
                                                 has nearly all, else 0; for each chain a start there */
     size_t ran_off, off_chain;               /* 1 + a value that ran off in warm-up; the chain */
@@ -23830,6 +23833,93 @@ static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, gpumc_
                          "would be hidden by this (option keep_stuck_chains)");
 }
 
+/* ---- where draws diverged ------------------------------------------------------------------------- */
+/* Paths diverge before narrow regions that they should enter, and where the density ends, as at the edge of
+   an extreme value distribution's support, where no mass is missed. Steps short enough to follow the exact
+   path tell these apart. gpumc__travel: whether n steps go on with energies below most; -1 if they end. */
+static int gpumc__travel(gpumc__run *r, gpumc_nuts *s, gpumc__state **at, int n, double eps, double most)
+{
+    for (; n > 0; n--) {
+        gpumc__state *to = gpumc__state_new(s);
+        gpumc__leapfrog_begin(s, *at, to, eps);
+        to->lp = gpumc_model_eval(r->layout, to->q, to->g, r->chains[0].work);
+        r->fit->sampling_gradients++;
+        (*at)->uses--;
+        *at = to;
+        if (to->lp == -GPUMC_INF) return -1;
+        if (!(gpumc__leapfrog_end(s, to, eps) < most)) return 0;
+    }
+    return 1;
+}
+
+/* Whether the exact path from the last divergence ends, within the time of two usual steps, or turns to where
+   these work again: four of them, as one does in narrow regions by chance. */
+static int gpumc__meets_edge(gpumc__run *r, gpumc_nuts *s)
+{
+    const double eps = s->direction * s->step_size, H0 = gpumc__kinetic(s, s->from) - s->from->lp;
+    gpumc__state *at = s->from, *beyond;
+    at->uses++;
+    for (int k = 0; k < 16; k++) {
+        const int goes = gpumc__travel(r, s, &at, 8, eps / 64, H0 + GPUMC__DIVERGENCE);
+        if (goes != 1) return goes < 0;
+        beyond = at;
+        beyond->uses++;
+        if (gpumc__travel(r, s, &beyond, 4, eps, H0 + 1) == 1) return 1;
+        beyond->uses--;
+    }
+    return 0;
+}
+
+/* Repeats the transition to a draw that diverged; returns whether it did so at an edge. */
+static int gpumc__is_at_edge(gpumc__run *r, size_t c, size_t draw)
+{
+    const gpumc_fit *f = r->fit;
+    const gpumc_nuts *made = r->chains[c].nuts;
+    const size_t bytes = gpumc_nuts_bytes(made->dim, made->max_treedepth);
+    double *q = r->adapt->moments, *work = r->chains[0].work;
+    void *memory = draw > 0 ? gpumc__allocate(&f->allocator, bytes) : NULL;
+    int is = memory && gpumc_model_unconstrain(r->layout, gpumc__draw_at(f, c, draw - 1), q, work, NULL) == 0;
+    gpumc_nuts *s = is ? gpumc_nuts_init(memory, bytes, made->dim, made->max_treedepth, made->metric,
+                                         made->step_size, made->seed, made->chain, q, NULL) : NULL;
+    if (s) s->depth_limit = made->depth_limit;
+    if (s) s->draw = made->draw - (uint32_t)(f->n_draws - draw) * (uint32_t)f->options.thin;
+    for (int n = 0; s && n <= f->options.thin; r->fit->sampling_gradients++) {
+        const double *asked = gpumc_nuts_ask(s);
+        double *grad = gpumc__nuts_gradient_wanted(s);
+        n += gpumc_nuts_tell(s, gpumc_model_eval(r->layout, asked, grad, work), grad);
+    }
+    is = s && s->stats.divergent && gpumc__meets_edge(r, s);
+    gpumc__release(&f->allocator, memory);
+    return is;
+}
+
+/* Divergences at edges, as nearly all of up to 16 are, most of them outside, are but a note if nothing else
+   is doubted: R-hat and ESS show what rejected paths cost. Many may hide slow tails from these. */
+static void gpumc__excuse_edges(gpumc__run *r)
+{
+    gpumc_fit *f = r->fit;
+    gpumc_warning *diverged = NULL;
+    size_t n = 0, n_seen = 0, n_out = 0, n_edges = 0;
+    r->at_edges = 0;
+    for (gpumc_warning *w = f->warnings; w < f->warnings + f->n_warnings; n += !w++->note)
+        if (w->code == GPUMC_W_DIVERGENT) diverged = w;
+    if (!diverged || f->sampler != GPUMC_SAMPLER_NUTS || !f->draws) return;
+    for (size_t k = 0, of = 0; k < f->n_chains * f->n_draws; k++) {
+        const size_t c = k / f->n_draws, draw = k % f->n_draws;
+        const gpumc_draw_stats *t = &f->stats[c * f->draw_capacity + draw];
+        if (!t->divergent || of++ % (f->n_divergent / 16 + 1) > 0) continue;
+        n_seen++;
+        n_out += t->max_energy_error == GPUMC_INF;
+        n_edges += (size_t)gpumc__is_at_edge(r, c, draw);
+    }
+    r->at_edges = 2 * n_out > n_seen && 8 * n_edges >= 7 * n_seen;
+    if (!r->at_edges || n > 1 || diverged->value > 0.03) return;
+    char *text = strchr(diverged->text, ':');
+    diverged->note = 1;
+    snprintf(text, sizeof diverged->text - (size_t)(text - diverged->text), ": their paths met an edge of "
+             "the density, beyond which it is 0: no mass is missed; bounds that can be declared save time");
+}
+
 /* ---- the warnings of a run ------------------------------------------------------------------------ */
 /* Whether a draw is in a tail: the log density rises on the way to the centre of the coordinates whose
    gradients are off the fitted normal's, and hardly anywhere faster than before. Over a shoulder, or out of
@@ -23936,7 +24026,9 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
     if (f->n_warnings > 0 && f->warnings->code == GPUMC_W_IMPROPER) return status;     /* says enough */
     if (status == GPUMC_OK && doubted && !a->guided) status = gpumc__warn_of_gradient(r);
     if (status == GPUMC_OK && doubted) status = gpumc__warn_of_jumps(r);
-    return status == GPUMC_OK && doubted && f->stats ? gpumc__warn_of_change(r) : status;
+    if (status == GPUMC_OK && doubted && f->stats) status = gpumc__warn_of_change(r);
+    if (status == GPUMC_OK && finished) gpumc__excuse_edges(r);
+    return status;
 }
 
 /* Fills in the fit. Returns 0 where memory ran out for summaries or warnings: the draws are kept. Only after
@@ -24086,13 +24178,15 @@ static const char *gpumc__calls_for_trees(const gpumc__run *r)
         const gpumc_warning *w = &f->warnings[i];
         if (w->code == GPUMC_W_JUMPS || w->code == GPUMC_W_GRADIENT || w->code == GPUMC_W_CHANGED
             || w->code == GPUMC_W_IMPROPER) return NULL;                /* the model is to be mended first */
-        if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK || w->code == GPUMC_W_DIVERGENT
+        if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK
+            || (w->code == GPUMC_W_DIVERGENT && !(w->note && r->again))
             || (w->code == GPUMC_W_UNSEEN && !r->elsewhere)) held = w;
         if (w->code == GPUMC_W_RHAT ? w->value > 1.05 : w->code == GPUMC_W_ESS && w->value < 100) slow = w;
         apart |= w->code == GPUMC_W_RHAT && w->value > 1.4;
     }
     if (!held && !apart) held = slow;
-    const int few = (double)f->n_divergent < (r->again ? 0.005 : 0.03) * (double)(f->n_draws * f->n_chains);
+    const double most = r->at_edges ? 0.3 : r->again ? 0.005 : 0.03;
+    const int few = (double)f->n_divergent < most * (double)(f->n_draws * f->n_chains);
     if (f->sampler == GPUMC_SAMPLER_NUTS && !(held && held->code == GPUMC_W_DIVERGENT && few)) return NULL;
     return held ? gpumc__warning_names[held->code] : NULL;
 }
