@@ -21415,8 +21415,8 @@ static void gpumc__rescale_times(gpumc__mover *v, int times, gpumc_rng *rng)
                                                       s->scratch + s->dim);
 }
 
-/* Between transitions, after warm-up: for every two necks moves along one of all, twice, and with trees, which
-   cost more, three times. A path that came from the neck or met it had to diverge: nothing is missed there. */
+/* Between transitions, after warm-up: for every two necks moves along one of all, twice, and with trees,
+   which cost more, three times. A path that came from the neck or met it had to diverge: nothing is missed. */
 static void gpumc__rescale_move(gpumc__run *r, size_t c)
 {
     gpumc__chain *chain = &r->chains[c];
@@ -21635,14 +21635,17 @@ static void gpumc__rescale_colour(const gpumc__mover *v, const double *H)
 /* Finds how a block is coupled, unless it is known. Returns 0 if that is not to be had, or too much. */
 static int gpumc__rescale_couple(gpumc__mover *v, gpumc__rescale *k)
 {
-    const gpumc__rescale_row *rows = v->run->rescale_rows;
-    if (!rows[k->from].colour) {
-        v->run->rescale_rows[k->from].colour = GPUMC__RESCALE_COLOURS + 1;
+    gpumc__run *r = v->run;
+    const size_t used = r->rescale_used;
+    if (!r->rescale_rows[k->from].colour) {
+        r->rescale_rows[k->from].colour = GPUMC__RESCALE_COLOURS + 1;
         if (gpumc__rescale_all_forces(v, v->at.L) && gpumc__rescale_find_rows(v, v->at.L))
             gpumc__rescale_colour(v, v->at.L);
     }
     k->colours = 0;
-    for (size_t i = k->from; i < k->from + k->n; i++) k->colours = gpumc__larger(k->colours, rows[i].colour);
+    for (size_t i = k->from; i < k->from + k->n; i++)
+        k->colours = gpumc__larger(k->colours, r->rescale_rows[i].colour);
+    if (k->colours > GPUMC__RESCALE_COLOURS) r->rescale_used = used;
     return k->colours <= GPUMC__RESCALE_COLOURS;
 }
 

@@ -623,6 +623,40 @@ static void check_wide(void)
     bare_close(&b);
 }
 
+/* A block of which every two elements are coupled: as many colours as elements, up to 24. */
+static int dense_elements;
+
+static double dense_density(const double *x, double *g, void *data)
+{
+    double lp = gpumc_std_normal_lpdf(x[0], &g[0]), sum = 0;
+    (void)data;
+    for (int i = 1; i <= dense_elements; i++) {
+        lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+        sum += x[i];
+    }
+    for (int i = 1; i <= dense_elements; i++) g[i] -= sum;
+    return lp - 0.5 * sum * sum;
+}
+
+static void check_dense(void)
+{
+    for (dense_elements = 23; dense_elements <= 26; dense_elements++) {
+        const size_t n = (size_t)dense_elements;
+        const gpumc_param params[] = { { .name = "a" }, { .name = "b", .size = n } };
+        const gpumc_model m = { .params = params, .n_params = 2, .log_density = dense_density };
+        static bare b;
+        bare_open(&b, &m);
+        gpumc__rescale k = { 0, 1, n, 0, 0, 1, 1, 4 };
+        gpumc__mover v = gpumc__mover_open(&b.run, &b.chain, &k, b.z0);
+        for (int again = 0; again < 2; again++)
+            CHECK(gpumc__rescale_couple(&v, &k) == (n <= 24) && k.colours == n, "%d colours of %d", (int)k.colours,
+                  (int)n);
+        CHECK(b.chain.gradients == n + 1, "%d gradients for %d elements", (int)b.chain.gradients, (int)n);
+        gpumc__mover_close(&v);
+        bare_close(&b);
+    }
+}
+
 /* Elements that are normal on the natural scale, and not in free coordinates: several Newton steps lead to their
    centre, one does not, except if that is where it starts; where none lead there no map is given. */
 static void check_bent(void)
@@ -852,6 +886,7 @@ int main(void)
     if (!folder_open("rescale")) return 1;
     check_map();
     check_wide();
+    check_dense();
     check_bent();
     check_join();
     check_excuses();
