@@ -160,9 +160,9 @@
      density has mass far from all of them, NUTS draws all of them again, in shorter steps after divergences
      and held chains, unless an on_draw or a stream has them. NUTS does so for its own draws if up to 3 % of
      them diverged, and a second time at up to 0.5 %; where the density ends, both at up to 30 %. Draws that
-     fall just short (R-hat up to 1.05, ESS from 25 a chain, no other warning, up to 32 gradients a draw, 128
-     with moves as below) are continued to two or four times as many, of which every second or fourth is kept.
-     Warnings concern the final draws. All this lowers the error of single runs, but runs that look well are
+     fall just short (R-hat up to 1.05, ESS from 25 a chain, no other warning but of a separate mode, up to 32
+     gradients a draw, 128 with moves as below) are continued to two or four times as many; one in two or four
+     is kept. Warnings are of these. All this lowers the error of single runs, but runs that look well are
      kept, and HMC and MAMS seldom enter narrow regions: if the scale of data nears 0, the lowest percents of
      its distribution may be missing, and with them a tenth of its sd; so may a separate mode, or a long tail
      such as Student's of one among very many parameters. If that matters, ask for NUTS, without the moves
@@ -23051,12 +23051,13 @@ typedef enum gpumc__image_map {
                                               vectors, too, if others[0] is set */
     GPUMC__SWAP, GPUMC__SWAP_ALL,          /* an element and the next; slices, in all blocks with as many
                                               (second) along some dimension, rows or columns */
+    GPUMC__REORDER,                        /* neighbours in an ordered vector: see gpumc__reorder */
     GPUMC__SWAP_BLOCKS, GPUMC__SWAP_BOTH   /* both: also two others, or if they are one, within it */
 } gpumc__image_map;
 typedef struct gpumc__image {
     gpumc__image_map map;
     size_t first, second, element;
-    unsigned char others[2];                               /* of SWAP_BOTH; the first of TURN_ALL, too */
+    unsigned char others[2];              /* of SWAP_BOTH; the first of TURN_ALL, both of REORDER, too */
 } gpumc__image;
 typedef struct gpumc__mirror {
     const gpumc__run *run;
@@ -23118,6 +23119,23 @@ static size_t gpumc__swap_slices(const gpumc__placed *p, size_t n, size_t i, dou
     return first;
 }
 
+/* Order holds labels apart, but not which of two neighbours is wide, say, or rare: one takes the place of the
+   other, which is reflected about it (up: the lower one is), and all that has their label goes along: slices
+   of other blocks, a weight (1 - w of the other). Returns 0 if the reflected one passes another neighbour. */
+static int gpumc__reorder(const gpumc_layout *l, const gpumc__image *image, double *x)
+{
+    const gpumc__placed *p = &l->parts[image->first], *weight = &l->parts[image->second];
+    const size_t i = image->element;
+    double *at = &x[p->at + i];
+    const double apart = image->others[0] ? at[1] - at[0] : at[0] - at[1];
+    at[0] += apart;
+    at[1] += apart;
+    for (const gpumc__placed *q = l->parts; q < l->parts + l->n_parts; q++)
+        gpumc__swap_slices(q, p->size, i, x);
+    if (weight != p) gpumc__turn(weight, &x[weight->at]);
+    return (i == 0 || at[0] > at[-1]) && (i + 2 == p->size || at[1] < at[2]);
+}
+
 /* Maps a draw to its image, in m->x; returns whether no draw is there. */
 static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, const double *draw)
 {
@@ -23143,6 +23161,7 @@ static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, co
             gpumc__turn_slices(p, image->second, image->element, x);
     if (image->map == GPUMC__SWAP)
         gpumc__exchange(&x[first->at + image->element], &x[first->at + image->element + 1]);
+    if (image->map == GPUMC__REORDER && !gpumc__reorder(l, image, x)) return 0;
     return gpumc__is_beyond(m->extents, m->n, x);
 }
 
@@ -23208,6 +23227,25 @@ static size_t gpumc__add_both(const gpumc_layout *l, gpumc__image *images, size_
     return n;
 }
 
+/* Adds the exchanges of neighbours in ordered vector a that take slices of blocks along, or, where there are
+   but two, weight b. */
+static size_t gpumc__add_reorders(const gpumc_layout *l, gpumc__image *images, size_t n, size_t a, size_t b)
+{
+    const gpumc__placed *p = &l->parts[a], *q = &l->parts[b];
+    const int weighs = p->size == 2 && q->size == 1 && q->param->kind == GPUMC_UNIT;
+    int takes = weighs;
+    if (p->param->kind != GPUMC_ORDERED || p->param->n_dims > 1) return n;
+    for (size_t k = 0; k < l->n_parts && a == b; k++)
+        takes |= gpumc__swap_slices(&l->parts[k], p->size, 0, NULL) > 0;
+    for (size_t i = 0; i + 1 < p->size && i < GPUMC__EXCHANGED; i++)
+        for (unsigned char up = 0; up < 2; up++) {
+            const size_t before = n;
+            n = gpumc__add_image(images, n, takes, GPUMC__REORDER, a, b, i);
+            if (n > before) images[before].others[0] = up;
+        }
+    return n;
+}
+
 /* Lists the images of a model: by one block, by two, by single elements or slices, by four blocks. */
 static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
 {
@@ -23215,6 +23253,8 @@ static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
     size_t n = 0;
     for (size_t a = 0; a < n_blocks; a++)
         n = gpumc__add_image(images, n, gpumc__can_turn(&l->parts[a]), GPUMC__TURN_BLOCKS, a, a, 0);
+    for (size_t a = 0; a < n_blocks; a++)
+        for (size_t b = 0; b < n_blocks; b++) n = gpumc__add_reorders(l, images, n, a, b);
     for (size_t a = 0; a < n_blocks; a++)
         for (size_t b = a + 1; b < n_blocks; b++) {
             const gpumc__placed *p = &l->parts[a], *q = &l->parts[b];
@@ -23272,7 +23312,9 @@ static void gpumc__name_image(const gpumc__mirror *m, const gpumc__image *image,
     }
     else {
         gpumc_column_name(m->run->fit, at + apart, two, sizeof two);
-        snprintf(text, size, "%s and %s exchanged%s", one, two, all ? ", in like blocks too" : "");
+        if (image->map == GPUMC__REORDER)
+            snprintf(text, size, "what belongs to %s and %s exchanged", one, two);
+        else snprintf(text, size, "%s and %s exchanged%s", one, two, all ? ", in like blocks too" : "");
     }
 }
 
@@ -23291,8 +23333,11 @@ static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
     for (size_t turn = 0; turn <= GPUMC__LINE_DRAWS; turn++) m.lp[turn] = GPUMC_NAN;
     const size_t n = gpumc__list_images(l, images);
     for (size_t k = 0; k < n; k++) {
-        double mean = 0;
-        if (!(gpumc__image_ratio(&m, &images[k], 0) > 1e-4)) continue;
+        const int looks = images[k].map == GPUMC__REORDER ? 4 : 1;    /* as moves differ from draw to draw */
+        double mean = 0, shown = 0;
+        for (int turn = 0; turn < looks; turn++)
+            shown = fmax(shown, gpumc__image_ratio(&m, &images[k], (size_t)turn));
+        if (!(shown > 1e-4)) continue;
         for (size_t turn = 1; turn <= GPUMC__LINE_DRAWS; turn++)
             mean += gpumc__image_ratio(&m, &images[k], turn) / (double)GPUMC__LINE_DRAWS;
         if (mean / (1 + mean) > most) { most = mean / (1 + mean); found = images[k]; }
@@ -23301,9 +23346,9 @@ static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
     if (!r->elsewhere) return GPUMC_OK;
     gpumc__name_image(&m, &found, what, sizeof what);
     return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is: with %s the "
-                       "density is as high, but no chain has been there; rule that out by bounds or "
-                       "GPUMC_ORDERED, or start chains there, too (init)",
-                       gpumc__significant(100 * most, 1, number), what);
+                       "density is as high, but no chain has been there; rule that out by %s, or start "
+                       "chains there, too (init)", gpumc__significant(100 * most, 1, number), what,
+                       found.map == GPUMC__REORDER ? "priors" : "bounds or GPUMC_ORDERED");
 }
 
 /* ---- fresh starts ---------------------------------------------------------------------------------
@@ -24228,7 +24273,8 @@ static int gpumc__calls_for_more(const gpumc__run *r)
         const gpumc_warning *w = &f->warnings[i];
         const int mends = w->code == GPUMC_W_ESS ? w->value >= 25 * (double)f->n_chains
                                                  : w->code == GPUMC_W_RHAT && w->value <= 1.05;
-        if (!mends && !w->note && w->code != GPUMC_W_NOT_MIXED) return 0;
+        const int elsewhere = w->code == GPUMC_W_UNSEEN && r->elsewhere;    /* slow chains may get there */
+        if (!mends && !elsewhere && !w->note && w->code != GPUMC_W_NOT_MIXED) return 0;
         falls_short |= mends;
     }
     return falls_short;

@@ -1258,6 +1258,24 @@ static double shared_out(const double *x, double *g, void *data)           /* x[
     for (int i = 0; i < 3; i++) g[i] += exp(lp[0] - sum) * d[0][i] + exp(lp[1] - sum) * d[1][i];
     return sum;
 }
+/* Of two means in order one, lower or upper, has the larger sigma and the smaller weight; data: the second's index. */
+static double in_order(const double *x, double *g, void *data)                         /* sigma[2], mu[2], weights */
+{
+    const int at = *(const int *)data;
+    double lp[2], d[2][6] = { { 0 } };
+    for (int k = 0; k < 2; k++) {
+        double by = 0;
+        lp[k] = gpumc_lognormal_lpdf(x[k], 0, 0.2, &d[k][k], NULL, NULL)
+              + gpumc_lognormal_lpdf(x[1 - k], 2, 0.2, &d[k][1 - k], NULL, NULL)
+              + gpumc_normal_lpdf(x[2 + k], 0, 0.06, &d[k][2 + k], NULL, NULL)
+              + gpumc_normal_lpdf(x[3 - k], k ? -1 : 1, 0.2, &d[k][3 - k], NULL, NULL)
+              + gpumc_beta_lpdf(k ? 1 - x[at] : x[at], 20, 60, &by, NULL, NULL);
+        d[k][at] = k ? -by : by;
+    }
+    const double sum = gpumc_log_sum_exp(lp[0], lp[1]);
+    for (int i = 0; i <= at; i++) g[i] += exp(lp[0] - sum) * d[0][i] + exp(lp[1] - sum) * d[1][i];
+    return sum;
+}
 /* Two loadings: along three or more a move of f, see >>rescale, would join the modes. */
 static double loadings(const double *x, double *g, void *data)
 {
@@ -1327,6 +1345,13 @@ static void check_images(void)
                                          { .name = "sigma", .kind = GPUMC_POSITIVE, .size = 2 } };
     static const gpumc_param singly[] = { { .name = "m" }, { .name = "n" }, { .name = "s", .kind = GPUMC_POSITIVE },
                                           { .name = "t", .kind = GPUMC_POSITIVE } };
+    static const gpumc_param ordered[] = { { .name = "sigma", .kind = GPUMC_POSITIVE, .size = 2 },
+                                           { .name = "mu", .kind = GPUMC_ORDERED, .size = 2 },
+                                           { .name = "w", .kind = GPUMC_UNIT } };
+    static const gpumc_param in_parts[] = { { .name = "sigma", .kind = GPUMC_POSITIVE, .size = 2 },
+                                            { .name = "mu", .kind = GPUMC_ORDERED, .size = 2 },
+                                            { .name = "w", .kind = GPUMC_SIMPLEX, .size = 2 } };
+    static int weight = 4, part = 5;
     static const gpumc_param shared[] = { { .name = "m" }, { .name = "n" }, { .name = "w", .kind = GPUMC_UNIT } };
     static const gpumc_param factor[] = { { .name = "f" }, { .name = "b", .size = 2 } };
     static const size_t tall[] = { 4, 2 }, flat[] = { 2, 3 };
@@ -1344,6 +1369,10 @@ static void check_images(void)
         { { .params = singly, .n_params = 4, .log_density = labelled }, 0, "with m and n exchanged, and s and t" },
         { { .params = shared, .n_params = 3, .log_density = shared_out }, 0,
           "with m and n exchanged, and reversed w" },
+        { { .params = ordered, .n_params = 3, .log_density = in_order, .data = &weight }, 2.7,
+          "with what belongs to mu[1] and mu[2] exchanged" },
+        { { .params = in_parts, .n_params = 3, .log_density = in_order, .data = &part }, 2.7,
+          "with what belongs to mu[1] and mu[2] exchanged" },
         { { .params = factor, .n_params = 2, .log_density = loadings }, 0, "with the sign of f and b reversed" },
         { { .params = factors, .n_params = 2, .log_density = two_factors }, 0,
           "with the signs of f[1,1] and what is in line with it reversed, in like blocks too" },
