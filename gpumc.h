@@ -21416,7 +21416,7 @@ static void gpumc__rescale_times(gpumc__mover *v, int times, gpumc_rng *rng)
 }
 
 /* Between transitions, after warm-up: for every two necks moves along one of all, twice, with trees, which
-   cost more, three times. A path that came from the neck or met it had to diverge: nothing is missed there. */
+   cost more, three times. A path that came from the neck or met it had to diverge: nothing is missed. */
 static void gpumc__rescale_move(gpumc__run *r, size_t c)
 {
     gpumc__chain *chain = &r->chains[c];
