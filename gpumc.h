@@ -21491,13 +21491,13 @@ static double gpumc__rescale_beyond(gpumc__run *r, gpumc__chain *chain, const gp
 }
 
 /* Indices of draws in the later two thirds of those kept, without void ones; returns how many. */
-static size_t gpumc__rescale_rows(const gpumc_adapt *a, size_t *rows)
+static size_t gpumc__rescale_draws(const gpumc_adapt *a, size_t *draws)
 {
     const size_t first = a->n_kept / 3, n = a->n_kept - first;
     size_t count = 0;
     for (size_t i = 0; n >= GPUMC__RESCALE_DRAWS && i < GPUMC__RESCALE_DRAWS; i++) {
         const size_t row = first + i * n / GPUMC__RESCALE_DRAWS;
-        if (a->healthy[a->owner[row]]) rows[count++] = row;
+        if (a->healthy[a->owner[row]]) draws[count++] = row;
     }
     return count;
 }
@@ -21512,27 +21512,27 @@ static void gpumc__rescale_normalise(double *x, size_t n)
 }
 
 /* Slopes of a block: logs of the summed squares of its gradient, in units of the metric; normalised. */
-static void gpumc__rescale_slopes(const gpumc_adapt *a, const gpumc__placed *p, const size_t *rows, size_t n,
+static void gpumc__rescale_slopes(const gpumc_adapt *a, const gpumc__placed *p, const size_t *draws, size_t n,
                                   double *y)
 {
     const size_t every = p->free_size / GPUMC__RESCALE_ELEMENTS + 1;
     memset(y, 0, n * sizeof *y);
     for (size_t i = p->free_at; i < p->free_at + p->free_size; i += every) {
         const double variance = gpumc__metric_variance(&a->shared, i);
-        for (size_t d = 0; d < n; d++) y[d] += variance * gpumc__square(a->g[rows[d] * a->dim + i]);
+        for (size_t d = 0; d < n; d++) y[d] += variance * gpumc__square(a->g[draws[d] * a->dim + i]);
     }
     for (size_t d = 0; d < n; d++) y[d] = gpumc__log(y[d] + DBL_MIN);
     gpumc__rescale_normalise(y, n);
 }
 
 /* z0: means of draws; h: a tenth of their standard deviations. */
-static void gpumc__rescale_prepare(gpumc__run *r, const size_t *rows, size_t n)
+static void gpumc__rescale_prepare(gpumc__run *r, const size_t *draws, size_t n)
 {
     const gpumc_adapt *a = r->adapt;
     memset(r->rescale_z0, 0, a->dim * sizeof(double));
     memset(r->rescale_h, 0, a->dim * sizeof(double));
     for (size_t d = 0; d < n; d++)
-        gpumc__welford(r->rescale_z0, r->rescale_h, a->q + rows[d] * a->dim, a->dim, 1 / (double)(d + 1));
+        gpumc__welford(r->rescale_z0, r->rescale_h, a->q + draws[d] * a->dim, a->dim, 1 / (double)(d + 1));
     for (size_t i = 0; i < a->dim; i++) r->rescale_h[i] = 0.1 * sqrt(r->rescale_h[i] / (double)n);
 }
 
@@ -21540,8 +21540,8 @@ static void gpumc__rescale_prepare(gpumc__run *r, const size_t *rows, size_t n)
 typedef struct gpumc__rescale_trial {
     gpumc__run *run;
     gpumc__rescale k;
-    const size_t *rows;                          /* of the draws */
-    size_t n_rows;
+    const size_t *draws;                         /* as numbered by gpumc__rescale_draws */
+    size_t n_draws;
     double correlation, beyond[GPUMC__RESCALE_CHAINS];
 } gpumc__rescale_trial;
 
@@ -21559,7 +21559,7 @@ static void gpumc__rescale_try_chain(size_t chain, int member, void *trial)
 /* Which elements are coupled, by more than 1 % at the mean of the draws: sought among all in small blocks, in
    others among elements up to two places apart. Rows and columns of H are numbered from 0. */
 enum { GPUMC__RESCALE_SMALL = 128, GPUMC__RESCALE_BAND = 2, GPUMC__RESCALE_COLOURS = 24 };
-static size_t gpumc__rescale_width(size_t n)         /* numbers in a row: all, or those of a band, in turn */
+static size_t gpumc__rescale_width(size_t n)        /* of rows of H, or its band, column i at i % width */
 { return n <= GPUMC__RESCALE_SMALL ? n : 2 * GPUMC__RESCALE_BAND + 1; }
 static size_t gpumc__rescale_room(size_t dim)       /* for entries of all rows, or H of the largest block */
 {
@@ -21654,8 +21654,8 @@ static int gpumc__rescale_couple(gpumc__mover *v, gpumc__rescale *k)
 static int gpumc__rescale_is_bent(gpumc__mover *v, const gpumc__rescale_trial *t)
 {
     const gpumc_adapt *a = v->run->adapt;
-    for (size_t d = 0; d < t->n_rows; d += 16) {
-        memcpy(v->to->q, a->q + t->rows[d] * a->dim, a->dim * sizeof(double));
+    for (size_t d = 0; d < t->n_draws; d += 16) {
+        memcpy(v->to->q, a->q + t->draws[d] * a->dim, a->dim * sizeof(double));
         v->to->q[v->k->scale] += 8 * gpumc__rescale_step(t);
         if (!gpumc__rescale_newton(v, v->run->rescale_z0, v->run->rescale_h, &v->at)
             || !gpumc__rescale_newton(v, v->at.m, v->run->rescale_h, &v->after)
@@ -21764,7 +21764,7 @@ static int gpumc__rescale_rank(gpumc__rescale_trial *trials, int n, gpumc__resca
 }
 
 /* Ranks the pairs of a block with scales: coordinates that go with the sizes of its gradients. */
-static int gpumc__rescale_pairs(gpumc__run *r, const gpumc__placed *s, const size_t *rows, size_t n_rows,
+static int gpumc__rescale_pairs(gpumc__run *r, const gpumc__placed *s, const size_t *draws, size_t n_draws,
                                 gpumc__rescale_trial *trials, int n)
 {
     const gpumc_adapt *a = r->adapt;
@@ -21772,13 +21772,13 @@ static int gpumc__rescale_pairs(gpumc__run *r, const gpumc__placed *s, const siz
     const int is_scale = s->param->kind == GPUMC_POSITIVE || s->param->kind == GPUMC_LOWER;
     double x[GPUMC__RESCALE_DRAWS];
     for (size_t i = s->free_at; i < s->free_at + s->free_size; i++) {
-        for (size_t d = 0; d < n_rows; d++) x[d] = a->q[rows[d] * a->dim + i];
-        gpumc__rescale_normalise(x, n_rows);
+        for (size_t d = 0; d < n_draws; d++) x[d] = a->q[draws[d] * a->dim + i];
+        gpumc__rescale_normalise(x, n_draws);
         for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
             const double *y = r->rescale_slopes + (size_t)(p - l->parts) * GPUMC__RESCALE_DRAWS;
             if (p == s || p->free_size < GPUMC__RESCALE_FEWEST) continue;
             const gpumc__rescale_trial trial = { r, { i, p->free_at, p->free_size, 0, 0, 0, 0, 0 },
-                                                 rows, n_rows, gpumc__dot(x, y, n_rows), { 0 } };
+                                                 draws, n_draws, gpumc__dot(x, y, n_draws), { 0 } };
             if (fabs(trial.correlation) > (is_scale && !p->linked ? 0 : 0.3))
                 n = gpumc__rescale_rank(trials, n, trial);
         }
@@ -21792,21 +21792,21 @@ static void gpumc__rescale_learn(gpumc__run *r)
 {
     const gpumc_layout *l = r->layout;
     gpumc__rescale_trial trials[GPUMC__RESCALE_TRIES];
-    size_t rows[GPUMC__RESCALE_DRAWS];
+    size_t draws[GPUMC__RESCALE_DRAWS];
     int n = 0;
     r->n_rescales = r->rescale_used = 0;
     memset(r->rescale_rows, 0, r->adapt->dim * sizeof *r->rescale_rows);
     if (r->options->sampler != GPUMC_SAMPLER_AUTO || r->batch) return;
-    const size_t n_rows = gpumc__rescale_rows(r->adapt, rows);
-    if (n_rows < GPUMC__RESCALE_DRAWS / 2) return;
+    const size_t n_draws = gpumc__rescale_draws(r->adapt, draws);
+    if (n_draws < GPUMC__RESCALE_DRAWS / 2) return;
     for (size_t i = 0; i < l->n_parts; i++)
         if (l->parts[i].free_size >= GPUMC__RESCALE_FEWEST)
-            gpumc__rescale_slopes(r->adapt, &l->parts[i], rows, n_rows,
+            gpumc__rescale_slopes(r->adapt, &l->parts[i], draws, n_draws,
                                   r->rescale_slopes + i * GPUMC__RESCALE_DRAWS);
     for (size_t i = 0; i < l->n_parts; i++)
         if (l->parts[i].free_size <= GPUMC__RESCALE_SCALES)
-            n = gpumc__rescale_pairs(r, &l->parts[i], rows, n_rows, trials, n);
-    if (n > 0) gpumc__rescale_prepare(r, rows, n_rows);
+            n = gpumc__rescale_pairs(r, &l->parts[i], draws, n_draws, trials, n);
+    if (n > 0) gpumc__rescale_prepare(r, draws, n_draws);
     n = gpumc__rescale_join(trials, gpumc__rescale_sift(r, trials, n));
     for (int i = 0; i < n && r->n_rescales < GPUMC__RESCALES && !gpumc__rescale_stops(r); i++)
         if (gpumc__rescale_pays(r, &trials[i])) r->rescales[r->n_rescales++] = trials[i].k;
