@@ -712,28 +712,81 @@ static void walk_make(walk *d, uint64_t seed)
     }
 }
 
-/* The posterior sd of log tau: a Kalman filter gives the marginal likelihood at each point of a grid. */
-static double walk_truth(const walk *d)
+/* log density of q = log tau, w integrated out by a Kalman filter, up to a constant. */
+static double walk_marginal(const void *data, double q)
+{
+    const walk *d = (const walk *)data;
+    const double tau = exp(q);
+    double m = 0, v = 9, lp = q - 0.5 * tau * tau;
+    for (int t = 0; t < STEPS; t++) {
+        const double all = (v += tau * tau) + 0.25, off = d->y[t] - m, gain = v / all;
+        lp -= 0.5 * (log(all) + off * off / all);
+        m += gain * off;
+        v *= 1 - gain;
+    }
+    return lp;
+}
+
+/* The sd of q = log tau, by a grid. */
+static double log_scale_sd(double (*marginal)(const void *data, double q), const void *data)
 {
     enum { POINTS = 20000 };
-    double weight = 0, sum = 0, squares = 0, top = -GPUMC_INF;
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < POINTS; i++) {
-            const double q = -25 + 28 * (i + 0.5) / POINTS, tau = exp(q);
-            double m = 0, v = 9, lp = q - 0.5 * tau * tau;
-            for (int t = 0; t < STEPS; t++) {
-                const double all = (v += tau * tau) + 0.25, off = d->y[t] - m, gain = v / all;
-                lp -= 0.5 * (log(all) + off * off / all);
-                m += gain * off;
-                v *= 1 - gain;
-            }
-            top = pass ? top : fmax(top, lp);
-            if (!pass) continue;
-            weight += exp(lp - top);
-            sum += q * exp(lp - top);
-            squares += q * q * exp(lp - top);
-        }
+    double weight = 0, sum = 0, squares = 0;
+    const double top = marginal(data, -1);
+    for (int i = 0; i < POINTS; i++) {
+        const double q = -25 + 31 * (i + 0.5) / POINTS, p = exp(marginal(data, q) - top);
+        weight += p;
+        sum += q * p;
+        squares += q * q * p;
+    }
     return sqrt(squares / weight - sum * sum / (weight * weight));
+}
+
+/* Values on a lattice that are drawn to their neighbours, not declared: tau ~ half_normal(1), w ~ normal with
+   precision Q / tau^2, Q: number of neighbours, -0.9 between neighbours; y ~ normal(w, 0.5). */
+enum { SIDE = 6, SITES = SIDE * SIDE };
+typedef struct lattice { double y[SITES], Q[SITES * SITES]; } lattice;
+
+static double lattice_density(const double *x, double *g, void *data)        /* tau, w */
+{
+    const lattice *d = (const lattice *)data;
+    const double *w = x + 1, tau = x[0];
+    double lp = gpumc_half_normal_lpdf(tau, 1, &g[0], NULL) - SITES * log(tau), square = 0;
+    for (int i = 0; i < SITES; i++) {
+        const double Qw = gpumc__dot(d->Q + i * SITES, w, SITES);
+        lp += gpumc_normal_lpdf(d->y[i], w[i], 0.5, NULL, &g[1 + i], NULL);
+        g[1 + i] -= Qw / (tau * tau);
+        square += w[i] * Qw;
+    }
+    g[0] += (square / (tau * tau) - SITES) / tau;
+    return lp - 0.5 * square / (tau * tau);
+}
+
+static void lattice_make(lattice *d)
+{
+    gpumc_rng rng = gpumc_rng_at(1, 0, 0, 0);
+    memset(d, 0, sizeof *d);
+    for (int i = 0; i < SITES; i++) {
+        for (int j = 0; j < SITES; j++) {
+            if (abs(i / SIDE - j / SIDE) + abs(i % SIDE - j % SIDE) != 1) continue;
+            d->Q[i * SITES + j] = -0.9;
+            d->Q[i * SITES + i]++;
+        }
+        d->y[i] = 0.3 * sin(i / SIDE) + 0.5 * gpumc_rng_normal(&rng);
+    }
+}
+
+static double lattice_marginal(const void *data, double q)
+{
+    const lattice *d = (const lattice *)data;
+    const double tau = exp(q);
+    double H[SITES * SITES], b[SITES], lp = q - 0.5 * tau * tau - SITES * q;
+    for (int i = 0; i < SITES * SITES; i++) H[i] = d->Q[i] / (tau * tau) + (i % (SITES + 1) ? 0 : 4);
+    for (int i = 0; i < SITES; i++) b[i] = 4 * d->y[i];
+    gpumc__cholesky(H, SITES);
+    gpumc__solve_lower(H, SITES, b);
+    for (int i = 0; i < SITES; i++) lp -= log(H[i * SITES + i]);
+    return lp + 0.5 * gpumc__dot(b, b, SITES);
 }
 
 /* A hierarchy that is not declared: mu ~ normal(0, 5), tau ~ half_cauchy(5), theta[j] ~ normal(mu, tau),
@@ -764,8 +817,9 @@ static plain plain_make(size_t n, double tau)
 }
 
 /* log density of q = log tau, theta and mu integrated out, up to a constant. */
-static double plain_marginal(const plain *d, double q)
+static double plain_marginal(const void *data, double q)
 {
+    const plain *d = (const plain *)data;
     const double tau = exp(q);
     double A = 1. / 25, B = 0, lp = q - log1p(tau * tau / 25);
     for (size_t j = 0; j < d->n; j++) {
@@ -775,20 +829,6 @@ static double plain_marginal(const plain *d, double q)
         B += d->y[j] / v;
     }
     return lp + 0.5 * (B * B / A - log(A));
-}
-
-static double plain_truth(const plain *d)
-{
-    enum { POINTS = 20000 };
-    double weight = 0, sum = 0, squares = 0;
-    const double top = plain_marginal(d, -1);
-    for (int i = 0; i < POINTS; i++) {
-        const double q = -25 + 31 * (i + 0.5) / POINTS, p = exp(plain_marginal(d, q) - top);
-        weight += p;
-        sum += q * p;
-        squares += q * q * p;
-    }
-    return sqrt(squares / weight - sum * sum / (weight * weight));
 }
 
 /* The funnel of Neal (2003): v ~ normal(0, 3), x[i] ~ normal(0, exp(v / 2)). */
@@ -848,7 +888,7 @@ static int tails_rows(const gpumc_model *model, int log_scale, double truth, siz
             if (!warnings) { silent++; sum += sd; squares += z * z; off += fabs(z) > 5; }
             gpumc_free(&fit);
         }
-        printf("%-26s %5s %7.0f %5.0f %9.3f %9.3f %7.1f %7.0f %10.0f\n", k ? "" : model->name,
+        printf("%-28s %5s %7.0f %5.0f %9.3f %9.3f %7.1f %7.0f %10.0f\n", k ? "" : model->name,
                sampler_names[samplers[k]], silent, hmc, truth, sum / silent, sqrt(squares / silent), off, gradients);
         fflush(stdout);
     }
@@ -862,6 +902,8 @@ static int bench_tails(size_t n_seeds)
         { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "mu" },
         { .name = "w", .size = STEPS, .location = "mu", .scale = "tau", .walk_dim = 1 },
     };
+    static const gpumc_param of_lattice[] = { { .name = "tau", .kind = GPUMC_POSITIVE },
+                                              { .name = "w", .size = SITES } };
     static const gpumc_param of_funnel[] = { { .name = "v" }, { .name = "x", .size = FUNNEL } };
     static const size_t groups[] = { 8, 30, MOST_GROUPS };
     char name[80];
@@ -869,7 +911,7 @@ static int bench_tails(size_t n_seeds)
     printf("4 chains x (warm-up by model + 1000), %.0f seeds; of the runs without a warning: how many are HMC's,\n"
            "true and mean sd, root of the mean square of z = (sd - truth) / mcse_sd (1 is right), |z| > 5\n",
            (double)n_seeds);
-    printf("%-26s %5s %7s %5s %9s %9s %7s %7s %10s\n", "model", "", "silent", "HMC", "true", "mean", "rms z", "off",
+    printf("%-28s %5s %7s %5s %9s %9s %7s %7s %10s\n", "model", "", "silent", "HMC", "true", "mean", "rms z", "off",
            "gradients");
     for (uint64_t seed = 1; seed <= 4 && done; seed++) {
         walk d;
@@ -877,7 +919,7 @@ static int bench_tails(size_t n_seeds)
         snprintf(name, sizeof name, "walk, data %.0f: log tau", (double)seed);
         const gpumc_model model = { .name = name, .params = of_walk, .n_params = 3, .log_density = walk_density,
                                     .data = &d };
-        done = tails_rows(&model, 1, walk_truth(&d), n_seeds);
+        done = tails_rows(&model, 1, log_scale_sd(walk_marginal, &d), n_seeds);
     }
     for (size_t k = 0; k < sizeof groups / sizeof *groups && done; k++) {
         plain d = plain_make(groups[k], k ? 0.3 : 1);
@@ -886,8 +928,13 @@ static int bench_tails(size_t n_seeds)
         snprintf(name, sizeof name, "%.0f groups, undeclared", (double)d.n);
         const gpumc_model model = { .name = name, .params = params, .n_params = 3, .log_density = plain_density,
                                     .data = &d };
-        done = tails_rows(&model, 1, plain_truth(&d), n_seeds);
+        done = tails_rows(&model, 1, log_scale_sd(plain_marginal, &d), n_seeds);
     }
+    lattice sites;
+    lattice_make(&sites);
+    const gpumc_model of_sites = { .name = "lattice of 6 x 6, undeclared", .params = of_lattice, .n_params = 2,
+                                   .log_density = lattice_density, .data = &sites };
+    if (done) done = tails_rows(&of_sites, 1, log_scale_sd(lattice_marginal, &sites), n_seeds);
     const gpumc_model funnel = { .name = "funnel: v", .params = of_funnel, .n_params = 2,
                                  .log_density = funnel_density };
     if (done) done = tails_rows(&funnel, 0, 3, n_seeds);
