@@ -16917,7 +16917,6 @@ static int gpumc__has_warning(const gpumc_fit *fit, gpumc_warning_code code)    
     return 0;
 }
 
-/* Appends a warning to the fit, or a note. */
 static GPUMC__PRINTF(5, 6) gpumc_status
     gpumc__warn(gpumc_fit *fit, gpumc_warning_code code, int note, double value, const char *format, ...)
 {
@@ -16928,10 +16927,9 @@ static GPUMC__PRINTF(5, 6) gpumc_status
     gpumc__release(&fit->allocator, fit->warnings);
     fit->warnings = all;
     gpumc_warning *w = &all[fit->n_warnings++];
+    const gpumc_warning head = { code, note, value, "" };
     va_list arguments;
-    w->code = code;
-    w->note = note;
-    w->value = value;
+    *w = head;
     va_start(arguments, format);
     vsnprintf(w->text, sizeof w->text, format, arguments);
     va_end(arguments);
@@ -16940,18 +16938,15 @@ static GPUMC__PRINTF(5, 6) gpumc_status
 }
 
 /* How many columns or chains fail a check, and the three that fail it most. */
-typedef struct gpumc__worst { double count, value[3]; size_t which[3]; } gpumc__worst;
+typedef struct gpumc__worst { double count; gpumc__ranked top[3]; } gpumc__worst;
 
 static void gpumc__add_worst(gpumc__worst *w, size_t which, double value)
 {
     size_t at = w->count < 3 ? (size_t)w->count : 2;
-    if (w->count++ >= 3 && !(value > w->value[2])) return;
-    for (; at > 0 && value > w->value[at - 1]; at--) {
-        w->which[at] = w->which[at - 1];
-        w->value[at] = w->value[at - 1];
-    }
-    w->which[at] = which;
-    w->value[at] = value;
+    if (w->count++ >= 3 && !(value > w->top[2].value)) return;
+    for (; at > 0 && value > w->top[at - 1].value; at--) w->top[at] = w->top[at - 1];
+    w->top[at].value = value;
+    w->top[at].index = which;
 }
 
 /* The first few columns: "tau 1.034, theta[3] 1.021", or "tau, theta[3], ..." where decimals is negative. */
@@ -16962,10 +16957,10 @@ static const char *gpumc__name_worst(const gpumc_fit *fit, const gpumc__worst *w
     text[0] = 0;
     for (size_t k = 0; (double)k < w->count && k < most; k++) {
         char name[33], value[GPUMC__CELL];
-        gpumc_column_name(fit, w->which[k], name, sizeof name);
+        gpumc_column_name(fit, w->top[k].index, name, sizeof name);
         n += (size_t)snprintf(text + n, GPUMC__NAMES - n, "%s%s%s%s", k ? ", " : "", name,
                               decimals < 0 ? "" : " ",
-                              decimals < 0 ? "" : gpumc__fixed(fabs(w->value[k]), decimals, value));
+                              decimals < 0 ? "" : gpumc__fixed(fabs(w->top[k].value), decimals, value));
     }
     if (decimals < 0 && w->count > (double)most) snprintf(text + n, GPUMC__NAMES - n, ", ...");
     return text;
@@ -17022,29 +17017,29 @@ static double gpumc__held_limit(const gpumc__review *v)
 static double gpumc__count_off(const gpumc_fit *f, double low, double high, double *stays)
 {
     double n = *stays = 0;
-    for (size_t c = 0; c < f->n_chains; c++) {
-        int is = 0;
-        for (size_t i = 0; i < f->n_draws; i++) {
+    for (size_t c = 0; c < f->n_chains; c++)
+        for (size_t i = 0, was = 0, is; i < f->n_draws; i++, was = is) {
             const double off = f->stats[c * f->draw_capacity + i].fisher_residual;
-            const int was = is;
             is = off > low && off <= high;
-            n += is;
+            n += (double)is;
             *stays += is && !was;
         }
-    }
     return n;
 }
 
 static int gpumc__on_spring(const gpumc_fit *f)
 { return f->sampler == GPUMC_SAMPLER_HMC && f->metric.spring != 0; }
 
+/* Where the fit has a draw that is counted over all chains. */
+static size_t gpumc__row_index(const gpumc_fit *f, size_t draw)
+{ return draw / f->n_draws * f->draw_capacity + draw % f->n_draws; }
+
 /* The Fisher residual |x + g|^2 above which a draw is a stray. */
 static double gpumc__stray_limit(const gpumc_fit *f)
 {
-    double mean = 0, n = 0;
-    for (size_t c = 0; c < f->n_chains; c++)
-        for (size_t i = 0; i < f->n_draws; i++)
-            mean += (f->stats[c * f->draw_capacity + i].fisher_residual - mean) / ++n;
+    double mean = 0;
+    for (size_t i = 0; i < f->n_chains * f->n_draws; i++)
+        mean += (f->stats[gpumc__row_index(f, i)].fisher_residual - mean) / (double)(i + 1);
     return 4 + 3 * mean;
 }
 
@@ -17073,38 +17068,35 @@ static void gpumc__review_divergences(gpumc__review *v, size_t column)
     gpumc__sheet *s = &v->sheet;
     double sum = 0;
     gpumc__sort(s, s->x);
-    for (size_t k = 0; k < s->total; k++) {
-        const size_t chain = s->sorted[k].index / s->n_draws, draw = s->sorted[k].index % s->n_draws;
-        if (v->fit->stats[chain * v->fit->draw_capacity + draw].divergent) sum += (double)k + 0.5;
-    }
+    for (size_t k = 0; k < s->total; k++)
+        if (v->fit->stats[gpumc__row_index(v->fit, s->sorted[k].index)].divergent) sum += (double)k + 0.5;
     const double distance = fabs(2 * sum / (v->divergent * (double)s->total) - 1);
     if (distance > 3 / sqrt(3 * v->divergent)) gpumc__add_worst(&v->apart, column, distance);
 }
 
 /* Whether an element is constant by construction: 0 above the diagonal of a square factor, or 1 on it. */
-static int gpumc__is_structural(const gpumc_block *block, size_t element, double value)
+static int gpumc__is_structural(const gpumc_fit *fit, const gpumc_block *block, size_t column)
 {
     const size_t n = block->n_dims < 2 ? 0 : block->dims[block->n_dims - 1];
     if (n == 0 || block->dims[block->n_dims - 2] != n) return 0;
-    const size_t row = element / n % n, column = element % n;
-    return (row < column && value == 0) || (row == column && value == 1);
+    const size_t row = (column - block->offset) / n % n, place = (column - block->offset) % n;
+    return row <= place && fit->draws[column] == (row == place);
 }
 
 static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, size_t column)
 {
-    const gpumc_series series = gpumc_fit_series(v->fit, column);
     const gpumc_summary r = gpumc__summary_of(v->fit, column, &v->sheet);
     const double ess = fmin(r.ess_bulk, r.ess_tail);
     const int constant = (r.flags & GPUMC_FLAG_CONSTANT) && v->sheet.total > 1;
-    if (constant && gpumc__is_structural(block, column - block->offset, series.x[0])) return;
+    if (constant && gpumc__is_structural(v->fit, block, column)) return;
     v->n_columns++;
     v->constant_params += constant && !block->is_output;
     if (constant) gpumc__add_worst(&v->constant, column, 0);
     if (r.flags & GPUMC__NO_NUMBERS) gpumc__add_worst(&v->not_finite, column, 0);
     if (r.r_hat > 1.01) gpumc__add_worst(&v->r_hat, column, r.r_hat);
-    if (ess < 100 * (double)series.n_chains) gpumc__add_worst(&v->ess, column, -floor(ess));
+    if (ess < 100 * (double)v->sheet.n_chains) gpumc__add_worst(&v->ess, column, -floor(ess));
     if (!(v->divergent > 0) || block->is_output || constant || r.flags & GPUMC_FLAG_NAN) return;
-    gpumc__fill_sheet(&v->sheet, series);
+    gpumc__fill_sheet(&v->sheet, gpumc_fit_series(v->fit, column));
     gpumc__review_divergences(v, column);
 }
 
@@ -17132,7 +17124,7 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     gpumc__worst r_hat = v->r_hat;
     char names[GPUMC__NAMES], number[GPUMC__CELL];
     int done = 1;
-    for (int k = 0; k < 3; k++) r_hat.value[k] = fmax(r_hat.value[k], 1.0101);  /* never prints as 1.0100 */
+    for (int k = 0; k < 3; k++) r_hat.top[k].value = fmax(r_hat.top[k].value, 1.0101); /* prints above 1.01 */
 #define GPUMC__WARN(found, name, note, value, ...) \
     if (found) done &= !gpumc__warn(fit, GPUMC_W_##name, note, value, __VA_ARGS__)
     const int outside = 2 * v->beyond > v->divergent;
@@ -17151,16 +17143,16 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     GPUMC__WARN(deep > 0, TREEDEPTH, deep <= 0.05, deep, "%.0f of %.0f draws (%s %%) reached max_treedepth "
         "%d: trajectories were cut short, which costs speed, not validity; rescale or decorrelate, then "
         "raise it", v->deep, v->draws, gpumc__significant(100 * deep, 2, number), fit->options.max_treedepth);
-    GPUMC__WARN(v->slow.count > 0 && draws >= 20, EBFMI, 0, -v->slow.value[0],
+    GPUMC__WARN(v->slow.count > 0 && draws >= 20, EBFMI, 0, -v->slow.top->value,
         "E-BFMI is below 0.3 in %.0f of %.0f chains (%.2f in chain %.0f): energies are explored slowly and "
         "tails may be missed; look for heavy tails or a funnel, and reparameterise", v->slow.count, chains,
-        -v->slow.value[0], (double)v->slow.which[0] + 1);
-    GPUMC__WARN(v->r_hat.count > 0, RHAT, 0, v->r_hat.value[0], "R-hat is above 1.01 for %.0f of %.0f "
+        -v->slow.top->value, (double)v->slow.top->index + 1);
+    GPUMC__WARN(v->r_hat.count > 0, RHAT, 0, v->r_hat.top->value, "R-hat is above 1.01 for %.0f of %.0f "
         "quantities (%s): %s disagree; %s sums that the data do not identify, several modes, label "
         "switching (GPUMC_ORDERED), covariates far from 0, priors", v->r_hat.count, n,
         gpumc__name_worst(fit, &r_hat, 3, 4, names), chains > 1 ? "chains" : "the chain's halves",
-        v->r_hat.value[0] > 1.2 ? "suspect" : "run longer first, then suspect");
-    GPUMC__WARN(v->ess.count > 0, ESS, 0, -v->ess.value[0], "ESS is below 100 a chain for %.0f of %.0f "
+        v->r_hat.top->value > 1.2 ? "suspect" : "run longer first, then suspect");
+    GPUMC__WARN(v->ess.count > 0, ESS, 0, -v->ess.top->value, "ESS is below 100 a chain for %.0f of %.0f "
         "quantities (%s): estimates are noisy; %s", v->ess.count, n,
         gpumc__name_worst(fit, &v->ess, 3, 0, names),
         v->r_hat.count > 0 ? "see R-hat first" : "R-hat is good, just run longer");
@@ -17170,14 +17162,14 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     GPUMC__WARN(v->not_finite.count > 0, NOT_FINITE, 0, v->not_finite.count, "%.0f of %.0f quantities have "
         "draws that are NaN or infinite, so that they have no mean (%s)", v->not_finite.count, n,
         gpumc__name_worst(fit, &v->not_finite, 3, -1, names));
-    GPUMC__WARN(v->stuck.count > 0 && draws >= 20, STUCK, 0, v->stuck.value[0],
+    GPUMC__WARN(v->stuck.count > 0 && draws >= 20, STUCK, 0, v->stuck.top->value,
         "%.0f of %.0f chains did not move in more than half of their draws (%s %% in chain %.0f): steps are "
         "too long where they are; check the start, raise target_accept", v->stuck.count, chains,
-        gpumc__fixed(100 * v->stuck.value[0], 0, number), (double)v->stuck.which[0] + 1);
-    GPUMC__WARN(v->draws > 0 && v->held.value[0] >= gpumc__held_limit(v) && !(v->stuck.count > 0), HELD, 0,
-        v->held.value[0], "chain %.0f stayed at one point for %.0f transitions in a row: a narrow region "
+        gpumc__fixed(100 * v->stuck.top->value, 0, number), (double)v->stuck.top->index + 1);
+    GPUMC__WARN(v->held.top->value >= gpumc__held_limit(v) && !(v->stuck.count > 0), HELD, 0,
+        v->held.top->value, "chain %.0f stayed at one point for %.0f transitions in a row: a narrow region "
         "that is hard to leave is hard to enter, and estimates may miss it; %s%s, then raise target_accept",
-        (double)v->held.which[0] + 1, v->held.value[0],
+        (double)v->held.top->index + 1, v->held.top->value,
         fit->sampler > GPUMC_SAMPLER_NUTS ? "compare with the sampler NUTS, " : "", gpumc__hard_region(fit));
     else
         GPUMC__WARN(v->strays > 0, HELD, 0, v->stays, "%.0f draws, in %.0f visits, lie where the density is "
@@ -17262,7 +17254,7 @@ static void gpumc__print_block(const gpumc_fit *fit, FILE *stream, const gpumc_b
                                gpumc__sheet *s)
 {
     const size_t rows = block->size > GPUMC__MAX_ROWS ? GPUMC__MAX_ROWS - 2 : block->size;
-    gpumc__worst r_hat = { 0, { 0 }, { 0 } }, ess = r_hat;
+    gpumc__worst r_hat = { 0, { { 0, 0 } } }, ess = r_hat;
     char names[GPUMC__NAMES];
     size_t shown = 0, constant = 0;
     for (size_t k = 0; k < block->size; k++) {
@@ -17621,12 +17613,12 @@ static int gpumc__json_word(gpumc__reader *r, double *value)
     static const char *const words[] = { "NaN", "Infinity", "-Infinity" };
     const size_t left = (size_t)(r->end - r->at), quoted = left > 0 && *r->at == '"';
     const char *word = r->at + quoted, *quote = quoted ? (const char *)memchr(word, '"', left - 1) : NULL;
-    size_t length = quoted && quote ? (size_t)(quote - word) : 0;
+    size_t length = quote ? (size_t)(quote - word) : 0;
     for (size_t i = 0; i < 3 && !quoted; i++)
         if (left >= strlen(words[i]) && strncmp(word, words[i], strlen(words[i])) == 0)
             length = strlen(words[i]);
     *value = GPUMC_NAN;
-    if (!gpumc__scan_word(word, length, value) && !(r->takes_texts && quoted && quote))
+    if (!gpumc__scan_word(word, length, value) && !(r->takes_texts && quote))
         return gpumc__unexpected(r, "a number or an array");
     r->at = word + length + quoted;
     return 1;
@@ -18126,7 +18118,7 @@ static void gpumc__tidy_contents(gpumc__writer *w, const void *of)
         }
     for (size_t i = 0; i < fit->n_chains * fit->n_draws && !w->failed; i++) {
         const size_t c = i / fit->n_draws, draw = i % fit->n_draws;
-        const double *row = fit->draws + (c * fit->draw_capacity + draw) * fit->n_columns;
+        const double *row = fit->draws + gpumc__row_index(fit, i) * fit->n_columns;
         gpumc__put(w, "\n%.0f,%.0f,%.0f", (double)c + 1, (double)draw + 1, (double)i + 1);
         for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
             for (size_t j = 0; j < b->size; j++) {
@@ -18224,8 +18216,7 @@ GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, 
 GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error)
 {
     if (fit && (fit->metric.dim == 0 || !(fit->step_size > 0 && gpumc__is_finite(fit->step_size))))
-        return GPUMC__BAD_ARGUMENT(error, "the fit has no metric, or no step size: merged fits have "
-                                   "none");
+        return GPUMC__BAD_ARGUMENT(error, "the fit has no metric, or no step size: merged fits have none");
     if (fit && fit->sampler > GPUMC_SAMPLER_NUTS && !(fit->tree_step_size > 0))
         return GPUMC__BAD_ARGUMENT(error, "a run of %s without warm-up has no step size of NUTS, which files "
                                    "carry", fit->sampler == GPUMC_SAMPLER_HMC ? "HMC" : "MAMS");
@@ -18269,11 +18260,10 @@ GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allo
     if (allocator) data.allocator = *allocator;
     gpumc_status status = gpumc__read_path(path, &data, NULL, gpumc__json_with_texts, error);
     if (status != GPUMC_OK) return status;
-    const gpumc_variable *step = gpumc_data_get(&data, "stepsize", 1, 0, error);
-    const gpumc_variable *v = step ? gpumc_data_get(&data, "inv_metric", 0, 0, error) : NULL;
-    const int positive = step && step->values[0] > 0 && gpumc__is_finite(step->values[0]);
-    const char *wrong = !v ? "or stepsize is missing"
-        : !positive ? "comes with a stepsize that is not positive"
+    const gpumc_variable *step = gpumc_data_get(&data, "stepsize", 1, 0, NULL);
+    const gpumc_variable *v = gpumc_data_get(&data, "inv_metric", 0, 0, NULL);
+    const char *wrong = !step || !v ? "or stepsize is missing"
+        : !(step->values[0] > 0 && step->values[0] <= DBL_MAX) ? "comes with a stepsize that is not positive"
         : v->n_dims < 1 || v->n_dims > 2 || v->n_values == 0 || v->dims[v->n_dims - 1] != v->dims[0]
             ? "is neither a list of variances nor a square matrix" : NULL;
     for (int placed = 0; !wrong && placed < 2; placed++) {
@@ -18304,23 +18294,21 @@ GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric 
    128 MiB, to which rows are appended; the last is padded, because readers refuse a short one. An array known
    to take at most a mebibyte, which costs a disk no more than creating a file, has all chains in one. Fill
    values are null or NaN: 0 and false would be read as missing. gpumc.json is JSON data for gpumc_merge. */
-enum {
-    GPUMC__ROOT, GPUMC__CONSTANT_DATA, GPUMC__LOG_LIKELIHOODS, GPUMC__OBSERVED_DATA, GPUMC__POSTERIOR,
-    GPUMC__PREDICTIVE, GPUMC__STATS, GPUMC__FREE, GPUMC__WARMUP, GPUMC__WARMUP_STATS };
+enum { GPUMC__ROOT, GPUMC__CONSTANT_DATA, GPUMC__LOG_LIKELIHOODS, GPUMC__OBSERVED_DATA, GPUMC__POSTERIOR,
+       GPUMC__PREDICTIVE, GPUMC__STATS, GPUMC__FREE, GPUMC__WARMUP, GPUMC__WARMUP_STATS };
 static const char *const gpumc__group_names[] = {
     "", "constant_data", "log_likelihood", "observed_data", "posterior", "posterior_predictive",
     "sample_stats", "unconstrained_posterior", "warmup_posterior", "warmup_sample_stats" };
 typedef struct gpumc__stat_field { const char *name; int type; size_t at; } gpumc__stat_field;
-#define GPUMC__STAT(name, type, member) { name, type, offsetof(gpumc_draw_stats, member) }
+#define GPUMC__STAT(name, type, member) { name, GPUMC__##type, offsetof(gpumc_draw_stats, member) }
 static const gpumc__stat_field gpumc__stat_fields[] = {
-    GPUMC__STAT("lp", GPUMC__F8, lp), GPUMC__STAT("acceptance_rate", GPUMC__F8, accept_stat),
-    GPUMC__STAT("accept_sym", GPUMC__F8, accept_sym), GPUMC__STAT("step_size", GPUMC__F8, step_size),
-    GPUMC__STAT("energy", GPUMC__F8, energy), GPUMC__STAT("energy_error", GPUMC__F8, energy_error),
-    GPUMC__STAT("max_energy_error", GPUMC__F8, max_energy_error),
-    GPUMC__STAT("fisher_residual", GPUMC__F8, fisher_residual),
-    GPUMC__STAT("tree_depth", GPUMC__I8, tree_depth), GPUMC__STAT("n_steps", GPUMC__I8, n_leapfrog),
-    GPUMC__STAT("selected", GPUMC__I8, selected), GPUMC__STAT("diverging", GPUMC__B1, divergent),
-    GPUMC__STAT("reached_max_treedepth", GPUMC__B1, hit_max_treedepth) };
+    GPUMC__STAT("lp", F8, lp), GPUMC__STAT("acceptance_rate", F8, accept_stat),
+    GPUMC__STAT("accept_sym", F8, accept_sym), GPUMC__STAT("step_size", F8, step_size),
+    GPUMC__STAT("energy", F8, energy), GPUMC__STAT("energy_error", F8, energy_error),
+    GPUMC__STAT("max_energy_error", F8, max_energy_error), GPUMC__STAT("tree_depth", I8, tree_depth),
+    GPUMC__STAT("fisher_residual", F8, fisher_residual), GPUMC__STAT("n_steps", I8, n_leapfrog),
+    GPUMC__STAT("selected", I8, selected), GPUMC__STAT("diverging", B1, divergent),
+    GPUMC__STAT("reached_max_treedepth", B1, hit_max_treedepth) };
 enum { GPUMC__N_STATS = sizeof gpumc__stat_fields / sizeof *gpumc__stat_fields };
 
 /* The groups of blocks, by gpumc_group. */
@@ -18368,7 +18356,7 @@ static const char *gpumc__path_of(gpumc__store *s, const gpumc__entry *e, const 
 static const char *gpumc__in_root(gpumc__store *s, const char *file)
 { return gpumc__path_of(s, gpumc__nth_entry(s, 0), file); }
 
-/* Makes the folder of an entry and inserts the entry in sorted order. */
+/* Makes the folder of an entry and inserts the entry in sorted order; a group may be there already. */
 static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
 {
     size_t place = 0;
@@ -18376,6 +18364,7 @@ static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
         const gpumc__entry *other = gpumc__nth_entry(s, i);
         if (other->group < e->group) place = i + 1;
         if (other->group != e->group) continue;
+        if (e->form == GPUMC__IS_GROUP) return;
         if (strcmp(other->name, e->name) < 0) place = i + 1;
         if (gpumc__same_word(other->name, e->name))
             GPUMC__REFUSE(s, "\"%.100s\" is used twice in %s, as variable or dimension (letter case does not "
@@ -18417,7 +18406,7 @@ static void gpumc__add_dimension(gpumc__store *s, int group, const char *name, s
         else for (const char *at = labels[k]; *at; length++) gpumc__code_point(&at);
         e.width = gpumc__larger(e.width, length);
     }
-    if (!s->status) gpumc__add_entry(s, &e);
+    gpumc__add_entry(s, &e);
 }
 
 /* The option for dimension d, or NULL; none for free coordinates, which lack the shape of the values. */
@@ -18441,16 +18430,14 @@ static const char *gpumc__dimension_name(const gpumc__store *s, const gpumc__ent
 }
 
 /* Adds a variable with its dimensions, and its group if that is new. */
-static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int type, const char *name,
-                                      const size_t *dims, size_t n_dims, size_t at, const double *values)
+static void gpumc__add_array(gpumc__store *s, int group, int form, int type, const char *name,
+                             const size_t *dims, size_t n_dims, size_t at, const double *values)
 {
     const size_t length = group >= GPUMC__WARMUP ? s->fit->n_warmup : s->planned;
     const gpumc__entry head = { "", group, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, 1, NULL, NULL, 0 };
     gpumc__entry e = { "", group, type, form, dims, n_dims, 1, at, 1, 1, values, NULL, 0 };
     char text[224];
-    size_t i = 0;
-    while (i < s->entries.n && gpumc__nth_entry(s, i)->group != group) i++;
-    if (i == s->entries.n && !s->status) gpumc__add_entry(s, &head);
+    gpumc__add_entry(s, &head);
     if (!s->status && (!gpumc__name_is_valid(name) || n_dims > GPUMC__MAX_DIMS))
         GPUMC__REFUSE(s, "variable \"%.60s\": names are at most 200 letters, digits and _, start with a "
                       "letter, do not end in __, are not chain, draw, sample or pred_id; at most %d "
@@ -18471,19 +18458,21 @@ static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int 
         else gpumc__add_dimension(s, group, gpumc__dimension_name(s, &e, d, text), dims[d],
                              option ? option->labels : NULL);
     }
-    if (form != GPUMC__IS_SAMPLED || s->status) return;
+    if (form != GPUMC__IS_SAMPLED) return;
     gpumc__add_dimension(s, group, "chain", s->fit->n_chains, NULL);
-    if (!s->status) gpumc__add_dimension(s, group, "draw", length, NULL);
+    gpumc__add_dimension(s, group, "draw", length, NULL);
 }
 
-/* Adds the blocks of values; of warm-up, without generated quantities. */
+/* Adds the blocks of values, of warm-up without generated quantities, and the statistics. */
 static void gpumc__add_draws(gpumc__store *s, int warmup)
 {
+    const int stats = warmup ? GPUMC__WARMUP_STATS : GPUMC__STATS;
     for (const gpumc_block *b = s->fit->blocks; b < s->fit->blocks + s->fit->n_blocks; b++)
         if (!warmup || !b->is_output)
-            gpumc__add_variable_entry(s, warmup ? GPUMC__WARMUP : gpumc__block_groups[b->group],
-                                      GPUMC__IS_SAMPLED, GPUMC__F8, b->name, b->dims, b->n_dims,
-                                      b->offset * sizeof(double), NULL);
+            gpumc__add_array(s, warmup ? GPUMC__WARMUP : gpumc__block_groups[b->group], GPUMC__IS_SAMPLED,
+                             GPUMC__F8, b->name, b->dims, b->n_dims, b->offset * sizeof(double), NULL);
+    for (const gpumc__stat_field *f = gpumc__stat_fields; f < gpumc__stat_fields + GPUMC__N_STATS; f++)
+        gpumc__add_array(s, stats, GPUMC__IS_SAMPLED, f->type, f->name, NULL, 0, f->at, NULL);
 }
 
 /* Adds the free coordinates of transformed blocks, in the shape of the values where that holds as many. */
@@ -18493,16 +18482,10 @@ static void gpumc__add_free(gpumc__store *s)
         const gpumc_block *b = &s->fit->blocks[i];
         const size_t *at = &s->fit->free_blocks[2 * i];
         if (at[1] > 0)
-            gpumc__add_variable_entry(s, GPUMC__FREE, GPUMC__IS_SAMPLED, GPUMC__F8, b->name,
-                                      at[1] == b->size ? b->dims : &at[1], at[1] == b->size ? b->n_dims : 1,
-                                      at[0] * sizeof(double), NULL);
+            gpumc__add_array(s, GPUMC__FREE, GPUMC__IS_SAMPLED, GPUMC__F8, b->name,
+                             at[1] == b->size ? b->dims : &at[1], at[1] == b->size ? b->n_dims : 1,
+                             at[0] * sizeof(double), NULL);
     }
-}
-
-static void gpumc__add_stats(gpumc__store *s, int group)
-{
-    for (const gpumc__stat_field *f = gpumc__stat_fields; f < gpumc__stat_fields + GPUMC__N_STATS; f++)
-        gpumc__add_variable_entry(s, group, GPUMC__IS_SAMPLED, f->type, f->name, NULL, 0, f->at, NULL);
 }
 
 static void gpumc__add_data(gpumc__store *s, int group, const gpumc_data *data)
@@ -18520,8 +18503,8 @@ static void gpumc__add_data(gpumc__store *s, int group, const gpumc_data *data)
             if (!(fabs(v->values[k]) < 9e18))
                 GPUMC__REFUSE(s, "variable \"%.60s\" has is_integer and a value %g", v->name, v->values[k]);
         if (!s->status)
-            gpumc__add_variable_entry(s, group, GPUMC__IS_DATA, v->is_integer ? GPUMC__I8 : GPUMC__F8,
-                                      v->name, v->dims, v->n_dims, 0, v->values);
+            gpumc__add_array(s, group, GPUMC__IS_DATA, v->is_integer ? GPUMC__I8 : GPUMC__F8, v->name,
+                             v->dims, v->n_dims, 0, v->values);
     }
 }
 
@@ -18588,31 +18571,33 @@ static void gpumc__write_part(gpumc__store *s, const char *path, const char *mod
     if (!s->status) s->status = gpumc__write_file(path, mode, complete, of, part, contents, s->error);
 }
 
-/* Appends n rows of a chain, its draws from number `first` on, to the files of an entry. */
-static void gpumc__append(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t first,
-                          const char *rows, size_t stride, size_t n)
+/* n rows of a chain, from this one on, that hold an entry. */
+static gpumc__slab gpumc__slab_of(const gpumc_fit *f, const gpumc__entry *e, size_t chain, size_t row,
+                                  size_t n)
+{
+    const int warmup = e->group >= GPUMC__WARMUP, is_free = e->group == GPUMC__FREE;
+    const int stats = e->group == GPUMC__STATS || e->group == GPUMC__WARMUP_STATS;
+    const double *values = warmup ? f->warmup_draws : is_free ? f->unconstrained : f->draws;
+    const size_t columns = is_free ? f->n_free : f->n_columns;
+    const size_t at = chain * (warmup ? f->n_warmup : f->draw_capacity) + row;
+    if (stats)
+        GPUMC__RETURN(gpumc__slab, e, (const char *)((warmup ? f->warmup_stats : f->stats) + at),
+                      sizeof(gpumc_draw_stats), n);
+    GPUMC__RETURN(gpumc__slab, e, (const char *)(values + at * columns), columns * sizeof(double), n);
+}
+
+/* Appends n rows of a chain of f, its draws from number `first` on, to the files of an entry. */
+static void gpumc__append(gpumc__store *s, const gpumc__entry *e, const gpumc_fit *f, size_t chain,
+                          size_t row, size_t first, size_t n)
 {
     for (size_t done = 0, m; done < n && !s->status; done += m) {
         const size_t at = (first + done) % e->chunk;
         m = gpumc__smaller(n - done, e->chunk - at);
-        const gpumc__slab slab = { e, rows + done * stride, stride, m };
+        const gpumc__slab slab = gpumc__slab_of(f, e, chain, row + done, m);
         gpumc__write_part(s, gpumc__chunk_file(s, e, chain, (first + done) / e->chunk),
-                          at + chain % e->chains ? "ab" : "wb",
-                          at + m == e->chunk, &slab, 0, gpumc__slab_contents);
+                          at + chain % e->chains ? "ab" : "wb", at + m == e->chunk, &slab, 0,
+                          gpumc__slab_contents);
     }
-}
-
-/* The rows of a chain that hold the entries of a group, and the stride between rows in bytes. */
-static const char *gpumc__rows_of(const gpumc_fit *f, int group, size_t chain, size_t *stride)
-{
-    const int warmup = group >= GPUMC__WARMUP;
-    const size_t row = chain * (warmup ? f->n_warmup : f->draw_capacity);
-    const size_t columns = group == GPUMC__FREE ? f->n_free : f->n_columns;
-    const double *values = warmup ? f->warmup_draws : group == GPUMC__FREE ? f->unconstrained : f->draws;
-    const int stats = group == GPUMC__STATS || group == GPUMC__WARMUP_STATS;
-    *stride = stats ? sizeof(gpumc_draw_stats) : columns * sizeof(double);
-    return stats ? (const char *)((warmup ? f->warmup_stats : f->stats) + row)
-                 : (const char *)(values + row * columns);
 }
 
 /* ---- stores: metadata -------------------------------------------------------------------------- */
@@ -18710,11 +18695,10 @@ static uint64_t gpumc__digest_of(const gpumc__store *s)
 /* gpumc.json: facts about the run as "model NAME", or "merge NAME" of a merged fit, then blocks in column
    order, then statistics, each with chains and draws per file, 1 if generated, and the shape of a draw. */
 enum { GPUMC__A_CHAINS, GPUMC__A_DRAWS, GPUMC__A_OUTPUT, GPUMC__A_SHAPE };
-enum {
-    GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
-    GPUMC__FACT_WARMUP, GPUMC__FACT_DEPTH, GPUMC__FACT_THIN, GPUMC__FACT_SAMPLER, GPUMC__FACT_METRIC,
-    GPUMC__FACT_FREE, GPUMC__FACT_DIVERGENT, GPUMC__FACT_SPRING, GPUMC__FACT_WARNED, GPUMC__FACT_TARGET,
-    GPUMC__FACT_STEP, GPUMC__FACT_SECONDS, GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS };
+enum { GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
+       GPUMC__FACT_WARMUP, GPUMC__FACT_DEPTH, GPUMC__FACT_THIN, GPUMC__FACT_SAMPLER, GPUMC__FACT_METRIC,
+       GPUMC__FACT_FREE, GPUMC__FACT_DIVERGENT, GPUMC__FACT_SPRING, GPUMC__FACT_WARNED, GPUMC__FACT_TARGET,
+       GPUMC__FACT_STEP, GPUMC__FACT_SECONDS, GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS };
 #define GPUMC__JUDGED ((uint32_t)1 << 28)      /* among warnings: draws were kept, to be judged */
 #define GPUMC__NECKS ((uint32_t)1 << 27)       /* likewise: scales moved along necks */
 
@@ -18724,11 +18708,9 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
     const gpumc_sample_options *o = &f->options;
     const int merged = o->num_chains > 0 && (size_t)o->num_chains < f->n_chains;  /* see gpumc__merge_facts */
     const uint64_t digest = gpumc__digest_of(s);
-    uint32_t warned = 0;             /* a bit for each code: from draws alone a merge cannot find all again */
-    for (size_t i = 0; i < f->n_warnings; i++)
+    uint32_t warned = (f->draws && f->stats ? GPUMC__JUDGED : 0) | (f->n_necks > 0 ? GPUMC__NECKS : 0);
+    for (size_t i = 0; i < f->n_warnings; i++)       /* from draws alone a merge cannot find all of them */
         if (!f->warnings[i].note) warned |= (uint32_t)1 << f->warnings[i].code;
-    if (f->draws && f->stats) warned |= GPUMC__JUDGED;
-    if (f->n_necks > 0) warned |= GPUMC__NECKS;
     const double facts[GPUMC__N_FACTS] = {
         (double)(digest >> 32), (double)(digest & 0xffffffff), (double)(o->seed >> 32),
         (double)(o->seed & 0xffffffff), (double)o->first_chain_id, (double)f->n_chains, (double)s->n_draws,
@@ -18808,7 +18790,6 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     gpumc__add_entry(s, &root);
     gpumc__add_draws(s, 0);
     gpumc__add_free(s);
-    gpumc__add_stats(s, GPUMC__STATS);
     gpumc__add_data(s, GPUMC__OBSERVED_DATA, s->options.observed_data);
     gpumc__add_data(s, GPUMC__CONSTANT_DATA, s->options.constant_data);
     gpumc__check_dimensions(s);
@@ -18838,9 +18819,7 @@ static void gpumc__complete_rows(gpumc__store *s, const gpumc__entry *e, size_t 
 {
     const size_t last = (n - 1) / e->chunk, rest = (last + 1) * e->chunk - n;
     const gpumc__slab zeros = { e, NULL, 0, rest };
-    size_t stride;
-    const char *rows = streamed ? NULL : gpumc__rows_of(s->fit, e->group, chain, &stride);
-    if (rows) gpumc__append(s, e, chain, 0, rows, stride, n);
+    if (!streamed) gpumc__append(s, e, s->fit, chain, 0, 0, n);
     if (rest > 0 || s->n_draws < s->planned)
         gpumc__write_part(s, gpumc__chunk_file(s, e, chain, last), "ab", 1, &zeros, 0, gpumc__slab_contents);
     for (size_t k = (gpumc__draws_in(s, e->group) - 1) / e->chunk + 1; k <= last; k++)
@@ -18869,10 +18848,7 @@ static void gpumc__complete_arrays(gpumc__store *s, const size_t *received)
 static void gpumc__complete_store(gpumc__store *s, const gpumc_fit *fit, const size_t *received)
 {
     s->fit = fit;
-    if (fit->warmup_draws && fit->n_warmup > 0) {
-        gpumc__add_draws(s, 1);
-        gpumc__add_stats(s, GPUMC__WARMUP_STATS);
-    }
+    if (fit->warmup_draws && fit->n_warmup > 0) gpumc__add_draws(s, 1);
     gpumc__complete_arrays(s, received);
     for (size_t i = 0; i < 2 * s->entries.n; i++) {
         const gpumc__entry *e = gpumc__nth_entry(s, i / 2);
@@ -19017,10 +18993,8 @@ static void gpumc__flush_stream(gpumc_stream *z, size_t chain)
     const size_t from = z->written[chain], n = z->received[chain] - from;
     for (size_t i = 0; i < z->store.entries.n; i++) {
         const gpumc__entry *e = gpumc__nth_entry(&z->store, i);
-        size_t stride;
-        const char *rows = gpumc__rows_of(&z->rows, e->group, chain, &stride);
         if (e->form == GPUMC__IS_SAMPLED)
-            gpumc__append(&z->store, e, chain, from, rows + from % z->rows.draw_capacity * stride, stride, n);
+            gpumc__append(&z->store, e, &z->rows, chain, from % z->rows.draw_capacity, from, n);
     }
     z->written[chain] = z->received[chain];
 }
@@ -19090,12 +19064,11 @@ GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit 
         return GPUMC__BAD_ARGUMENT(error, "the fit is not that of the stream: it has other numbers of "
                                    "columns or chains; the stream is still open");
     const gpumc_allocator allocator = f->allocator;
-    size_t least = SIZE_MAX;
-    for (size_t c = 0; c < f->n_chains; c++) if (stream->received[c] < least) least = stream->received[c];
-    s->n_draws = least;
+    s->n_draws = SIZE_MAX;
+    for (size_t c = 0; c < f->n_chains; c++) s->n_draws = gpumc__smaller(s->n_draws, stream->received[c]);
     if (!s->status && (!fit || fit->resumable)) s->status = GPUMC_STOPPED;
     if (!s->status && fit->status < 0) s->status = gpumc__fail(s->error, fit->status, "%.250s", fit->message);
-    if (!s->status && least == 0)
+    if (!s->status && s->n_draws == 0)
         GPUMC__REFUSE(s, "a chain has no draws: the run was stopped too early, or its on_draw does not call "
                       "gpumc_stream_draw");
     for (size_t c = 0; c < f->n_chains && !s->status; c++) gpumc__flush_stream(stream, c);
@@ -19197,10 +19170,9 @@ static gpumc_status gpumc__load_file(const gpumc__merge *m, int type, size_t cou
         char *at = to + (chain * m->fit->n_draws + row) * stride;
         uint64_t bits = 0;
         for (int i = 8; i-- > 0;) bits = bits << 8 | bytes[i];
-        const double value = gpumc__from_bits(bits);
         const int32_t whole = (int32_t)(uint32_t)bits;
         if (row >= n) continue;
-        if (type == GPUMC__F8) memcpy(at + j % count * sizeof value, &value, sizeof value);
+        if (type == GPUMC__F8) memcpy(at + j % count * sizeof bits, &bits, sizeof bits);
         else if (type == GPUMC__I8) memcpy(at, &whole, sizeof whole);
         else *at = bytes[0] != 0;
     }
@@ -19320,8 +19292,7 @@ static gpumc_status gpumc__merge_warnings(const gpumc__merge *m, size_t n)
         size_t warned = 0;
         for (size_t i = 0; i < n; i++)
             warned += (uint32_t)gpumc__facts(m, i)[GPUMC__FACT_WARNED] >> codes[k] & 1;
-        for (size_t i = 0; i < m->fit->n_warnings; i++) if (m->fit->warnings[i].code == codes[k]) warned = 0;
-        if (warned > 0)
+        if (warned > 0 && !gpumc__has_warning(m->fit, codes[k]))
             status = gpumc__warn(m->fit, codes[k], 0, (double)warned, "%.0f of %.0f merged "
                                  "stores are of runs that warned of this: see what they printed",
                                  (double)warned, (double)n);
@@ -19552,14 +19523,13 @@ static inline void gpumc__put_words(gpumc__page *p, const char *style, double x,
     gpumc__put(p->w, "</text>");
 }
 
-/* Sets the ends of an axis, apart even where low and high are equal or not finite. */
-static inline void gpumc__set_range(gpumc__axis *a, double low, double high)
+/* An axis from pixel to pixel, whose ends are apart even where low and high are equal or not finite. */
+static inline gpumc__axis gpumc__axis_of(double low, double high, double from, double to)
 {
     const double apart = fabs(high - low), middle = gpumc__is_finite(apart) ? 0.5 * low + 0.5 * high : 0;
     const double half = fabs(middle) > 0 ? 0.1 * fabs(middle) : 1;
     const int wide = gpumc__is_finite(apart) && apart > fmax(fabs(middle) * 1e-12, 1e-300);
-    a->low = wide ? low : middle - half;
-    a->high = wide ? high : middle + half;
+    GPUMC__RETURN(gpumc__axis, wide ? low : middle - half, wide ? high : middle + half, from, to);
 }
 
 /* Ticks 1, 2 or 5 times a power of ten apart, as close as labels allow; those of y have grid lines. */
@@ -19590,11 +19560,8 @@ static inline void gpumc__put_ticks(gpumc__page *p, const gpumc__axis *a)
 static inline void gpumc__open_panel(gpumc__page *p, int columns, double height, int margin,
                                      const char *title, double x_0, double x_1, double y_0, double y_1)
 {
-    const gpumc__axis x = { 0, 1, (double)margin, 182.0 * columns - 22 }, y = { 0, 1, height - 16, 22 };
-    p->x = x;
-    p->y = y;
-    gpumc__set_range(&p->x, x_0, x_1);
-    gpumc__set_range(&p->y, y_0, y_1);
+    p->x = gpumc__axis_of(x_0, x_1, margin, 182.0 * columns - 22);
+    p->y = gpumc__axis_of(y_0, y_1, height - 16, 22);
     gpumc__put(p->w, "%s\n<svg class=\"u%d\" viewBox=\"0 0 %d %.0f\" role=\"img\"><title>",
                p->in_panel ? "</svg>" : "", columns, 182 * columns - 14, height);
     p->in_panel = 1;
@@ -19625,8 +19592,7 @@ static inline void gpumc__put_interval(gpumc__page *p, const char *style, const 
 static inline void gpumc__take_quantiles(gpumc__sheet *s, double *q)
 {
     static const double levels[] = { 0.05, 0.25, 0.5, 0.75, 0.95 };
-    for (int k = 0; k < 5; k++)
-        q[k] = s->flags & GPUMC__NO_NUMBERS ? GPUMC_NAN : gpumc__quantile(s, levels[k]);
+    for (int k = 0; k < 5; k++) q[k] = gpumc__stat_quantile(s, levels[k]);
 }
 
 /* ---- curves -------------------------------------------------------------------------------------- */
@@ -19652,9 +19618,8 @@ static inline double gpumc__kernel_width(gpumc__sheet *s)
 
 static inline int gpumc__are_whole(const double *x, size_t n)
 {
-    size_t i = 0;
-    while (i < n && floor(x[i]) >= x[i]) i++;
-    return i == n;
+    for (size_t i = 0; i < n; i++) if (floor(x[i]) < x[i]) return 0;
+    return 1;
 }
 
 /* Density at GPUMC__POINTS points u, low to high: normal kernel mirrored at both ends. Returns its peak. */
@@ -19664,7 +19629,7 @@ static inline double gpumc__estimate_density(const double *x, size_t n, double l
     enum { last = GPUMC__POINTS - 1 };
     const double step = (high - low) / (int)last;
     const int reach = (int)fmin(fmax(ceil(4 * width / step), 1), last);
-    double mass[GPUMC__POINTS] = { 0 }, kernel[GPUMC__POINTS], total = -1, largest = 0;
+    double mass[GPUMC__POINTS] = { 0 }, kernel[GPUMC__POINTS], total = -1;
     for (size_t i = 0; i < n; i++) {
         const double at = (x[i] - low) / step;
         if (!(at >= 0 && at <= (int)last)) continue;
@@ -19681,9 +19646,8 @@ static inline double gpumc__estimate_density(const double *x, size_t n, double l
             sum += kernel[abs(d)] * mass[abs(i + d) <= last ? abs(i + d) : 2 * last - i - d];
         u[i] = low + step * i;
         density[i] = sum / (total * step * (double)n);
-        largest = fmax(largest, density[i]);
     }
-    return largest;
+    return fmax(0, gpumc__largest(density, GPUMC__POINTS));
 }
 
 /* Standard deviations within which n_lines Brownian bridges all stay with probability 99 %, at z = 1 %, ...,
@@ -19758,10 +19722,8 @@ static inline void gpumc__rank_panel(gpumc__page *p)
     gpumc__gap_panel(p, 1, 140, "Ranks", n_points, p->u, gaps, p->n_drawn, floor(fmax(n, 1)), groups);
 }
 
-static inline size_t gpumc__row_index(const gpumc__page *p, size_t draw)   /* draw: counted over all chains */
-{ return draw / p->fit.n_draws * p->fit.draw_capacity + draw % p->fit.n_draws; }
 static inline int gpumc__diverged(const gpumc__page *p, size_t draw)
-{ return p->fit.stats && p->fit.stats[gpumc__row_index(p, draw)].divergent; }
+{ return p->fit.stats && p->fit.stats[gpumc__row_index(&p->fit, draw)].divergent; }
 
 /* Dots for up to GPUMC__DOTS draws at columns a and b; with SIZE_MAX, at their iterations below a trace. */
 static inline void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, size_t b)
@@ -19770,7 +19732,7 @@ static inline void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, siz
     const size_t step = (divergent ? p->n_divergent : total) / GPUMC__DOTS + 1;
     gpumc__put(p->w, "<path class=\"%s\" d=\"", divergent ? "o d" : "o c0");
     for (size_t i = 0, seen = 0; i < total; i++) {
-        const double *x = p->fit.draws + gpumc__row_index(p, i) * p->fit.n_columns;
+        const double *x = p->fit.draws + gpumc__row_index(&p->fit, i) * p->fit.n_columns;
         if (gpumc__diverged(p, i) != divergent || seen++ % step > 0) continue;
         if (a == SIZE_MAX) gpumc__put_dot(p, (double)(i % p->fit.n_draws) + 1, p->y.low);
         else gpumc__put_dot(p, x[a], x[b]);
@@ -19789,11 +19751,8 @@ static inline void gpumc__trace_panel(gpumc__page *p)
         const double *x = s->x + p->drawn[l] * n;
         for (size_t b = 0; b < bins; b++) {
             const size_t from = b * n / bins, to = (b + 1) * n / bins;
-            double low = x[from], high = x[from];
-            for (size_t i = from; i < to; i++) gpumc__include(&low, &high, x[i]);
             p->u[2 * b] = p->u[2 * b + 1] = (double)(from + to + 1) / 2;
-            p->v[2 * b] = b % 2 ? high : low;
-            p->v[2 * b + 1] = b % 2 ? low : high;
+            gpumc__ends(x + from, to - from, &p->v[2 * b + b % 2], &p->v[2 * b + 1 - b % 2]);
         }
         gpumc__put_path(p, gpumc__line_styles[l], 2 * bins, p->u, p->v, NULL);
     }
@@ -19807,9 +19766,8 @@ static inline void gpumc__density_panel(gpumc__page *p)
     gpumc__take_quantiles(s, q);
     gpumc__clip(s, &low, &high);
     const int steps = high - low <= 40 && gpumc__are_whole(s->x, s->total);           /* a peak each */
-    const double width = steps ? 0.15 : gpumc__kernel_width(s), beyond = steps ? 0.5 : 0;
-    low -= beyond;
-    high += beyond;
+    const double width = steps ? 0.15 : gpumc__kernel_width(s);
+    if (steps) low -= 0.5, high += 0.5;
     const double top = gpumc__estimate_density(s->x, s->total, low, high, width, p->u, p->v);
     gpumc__open_panel(p, 1, 140, GPUMC__BARE, "Density", low, high, -0.12 * top, top);
     gpumc__put_path(p, "a", GPUMC__POINTS, p->u, p->v, p->zeros);
@@ -20011,7 +19969,7 @@ static inline void gpumc__put_pairs(gpumc__page *p)
         if (gpumc__is_plottable(v.sheet.flags)) gpumc__review_divergences(&v, p->listed[k].index);
     }
     for (size_t k = 0; k < 3 && (double)k < v.apart.count; k++)
-        gpumc__add_column(p, columns, &n, GPUMC__PAIRED, v.apart.which[k]);
+        gpumc__add_column(p, columns, &n, GPUMC__PAIRED, v.apart.top[k].index);
     for (size_t k = 0; k < p->n_focus; k++) gpumc__add_column(p, columns, &n, GPUMC__PAIRED, p->focus[k]);
     for (size_t k = 0; k < p->n_listed; k++)
         gpumc__add_column(p, columns, &n, GPUMC__PAIRED, p->listed[k].index);
@@ -20025,7 +19983,7 @@ static inline void gpumc__put_pairs(gpumc__page *p)
 
 /* ---- predictions --------------------------------------------------------------------------------- */
 static inline const double *gpumc__replicate(const gpumc__page *p, size_t draw)
-{ return p->fit.draws + gpumc__row_index(p, draw) * p->fit.n_columns + p->predictive->offset; }
+{ return p->fit.draws + gpumc__row_index(&p->fit, draw) * p->fit.n_columns + p->predictive->offset; }
 
 /* Number of data in each bin, and the central 90 and 50 % intervals of that number in replicated data. For
    data that are whole numbers the square roots of these: the rootogram of Kleiber & Zeileis (2016). */
@@ -20033,8 +19991,8 @@ static inline void gpumc__predictive_panel(gpumc__page *p)
 {
     const size_t n = p->options.n_observed, total = p->sheet.total;
     const double *y = p->options.observed;
-    double low = y[0], high = y[0], top = 0;
-    for (size_t i = 0; i < n; i++) gpumc__include(&low, &high, y[i]);
+    double low, high;
+    gpumc__ends(y, n, &low, &high);
     const int whole = high - low < 1e15 && gpumc__are_whole(y, n);   /* beyond, all doubles are whole */
     if (whole) low--, high++;                                        /* for what is predicted outside */
     const double margin = whole ? 0.5 : high > low ? 0.15 * (high - low) : 1, from = low - margin;
@@ -20044,15 +20002,13 @@ static inline void gpumc__predictive_panel(gpumc__page *p)
     for (size_t k = 0; k <= GPUMC__REPLICATES; k++) {
         const double *values = k < GPUMC__REPLICATES ? gpumc__replicate(p, k * total / GPUMC__REPLICATES) : y;
         for (size_t i = 0; i < n; i++) {
-            const double at = (values[i] - from) / width, last = (double)n_bins - 1;
-            const size_t bin = (size_t)fmax(0, fmin(at, last));            /* NaN: the last */
-            p->bins[bin * (GPUMC__REPLICATES + 1) + k]++;
+            const double at = fmin((values[i] - from) / width, (double)n_bins - 1);       /* NaN: the last */
+            p->bins[(size_t)fmax(0, at) * (GPUMC__REPLICATES + 1) + k]++;
         }
     }
-    for (size_t k = 0; k < n_bins * (GPUMC__REPLICATES + 1); k++) {
-        if (whole) p->bins[k] = sqrt(p->bins[k]);
-        top = fmax(top, p->bins[k]);
-    }
+    const size_t n_counts = n_bins * (GPUMC__REPLICATES + 1);
+    for (size_t k = 0; whole && k < n_counts; k++) p->bins[k] = sqrt(p->bins[k]);
+    const double top = gpumc__largest(p->bins, n_counts);
     gpumc__open_panel(p, 2, 200, GPUMC__NUMBERED, whole ? "Data (bars) and predictions, roots of counts"
                       : "Data (bars) and predictions, counts", from, from + width * (double)n_bins, 0, top);
     for (size_t b = 0; b < n_bins; b++) {
@@ -20284,9 +20240,8 @@ static inline void gpumc__put_comparison(gpumc__page *p)
     gpumc__put(p->w, "<h2>Comparison</h2>\n");
     if (p->others_loo && gpumc_loo_compare(p->elpds[0], p->elpds[1], p->n_observations, &difference, &se,
                                            NULL) == GPUMC_OK) {
-        gpumc__put(p->w, "<p>Leaving each observation out, elpd of this fit is %s by ",
-                   difference < 0 ? "smaller" : "larger");
-        gpumc__put_value(p, "", fabs(difference), 3, "");
+        gpumc__put(p->w, "<p>Leaving each observation out, elpd of this fit is ");
+        gpumc__put_value(p, difference < 0 ? "smaller by " : "larger by ", fabs(difference), 3, "");
         gpumc__put_value(p, " (standard error ", se, 2, ").</p>\n");
     }
     gpumc__put(p->w, "<p><b class=\"c0\">&#9679;</b> This fit, <b class=\"c1\">&#9679;</b> ");
@@ -20413,8 +20368,7 @@ static inline void gpumc__list_columns(gpumc__page *p)
             gpumc_summary *r = &p->summaries[b->offset + i];
             gpumc__ranked next = { 0, b->offset + i };
             *r = gpumc__summary_of(&p->fit, next.index, &p->sheet);
-            if (r->flags & GPUMC_FLAG_CONSTANT
-                && gpumc__is_structural(b, i, gpumc_fit_series(&p->fit, next.index).x[0])) continue;
+            if (r->flags & GPUMC_FLAG_CONSTANT && gpumc__is_structural(&p->fit, b, next.index)) continue;
             const int fails = r->r_hat > 1.01 || r->ess_bulk < enough || r->ess_tail < enough;
             next.value = gpumc__is_nan(r->r_hat) ? 1 : fails ? -r->r_hat : 0;
             p->listed[p->n_listed++] = next;
@@ -21698,25 +21652,27 @@ static int gpumc__rescale_sift(gpumc__run *r, gpumc__rescale_trial *trials, int 
     return kept;
 }
 
-/* Takes neighbouring blocks that one scale makes stiff as one, in all trials, so that blocks never overlap;
-   takes out trials that are there twice, or whose scale is in their block. */
+/* Takes neighbouring blocks that one scale makes stiff as one, in all trials, so that blocks never overlap,
+   unless another scale is among them; takes out trials that are there twice. */
 static int gpumc__rescale_join(gpumc__rescale_trial *trials, int n)
 {
     int kept = 0;
     for (int i = 0; i < n * n; i++) {
         const gpumc__rescale a = trials[i / n].k, b = trials[i % n].k;
-        if (a.scale != b.scale || a.from + a.n != b.from) continue;
-        for (int j = 0; j < n; j++) {
+        const size_t both = a.n + b.n;
+        int joins = a.scale == b.scale && a.from + a.n == b.from;
+        for (int j = 0; joins && j < n; j++) joins = trials[j].k.scale - a.from >= both;
+        for (int j = 0; joins && j < n; j++) {
             gpumc__rescale *k = &trials[j].k;
-            if (k->from >= b.from + b.n || k->from + k->n <= a.from) continue;
+            if (k->from - a.from >= both) continue;
             k->from = a.from;
-            k->n = a.n + b.n;
+            k->n = both;
         }
-        i = -1;
+        if (joins) i = -1;
     }
     for (int i = 0; i < n; i++) {
         const gpumc__rescale k = trials[i].k;
-        int is_new = k.scale - k.from >= k.n;
+        int is_new = 1;
         for (int j = 0; j < kept; j++) is_new &= trials[j].k.scale != k.scale || trials[j].k.from != k.from;
         if (is_new) trials[kept++] = trials[i];
     }
@@ -23384,8 +23340,7 @@ static double gpumc__fresh_draws(gpumc__fresh *s)
     const size_t all = f->n_chains * f->n_draws, most = gpumc__smaller(all, GPUMC__FRESH_DRAWS);
     double level = 0;
     for (size_t k = 0; k < most; k++) {
-        const size_t at = (size_t)((double)k / (double)most * (double)all);
-        const size_t place = at / f->n_draws * f->draw_capacity + at % f->n_draws;
+        const size_t place = gpumc__row_index(f, (size_t)((double)k / (double)most * (double)all));
         if (gpumc_model_unconstrain(s->climb.layout, f->draws + place * f->n_columns,
                                     s->draws + s->n_draws * s->n, s->climb.work, NULL) != GPUMC_OK) continue;
         level += f->stats[place].lp;

@@ -704,24 +704,29 @@ static void check_bent(void)
     }
 }
 
-/* Blocks that one scale makes stiff become one, for other scales too; trials that are there twice then, and one whose
-   scale is in the block, go. */
+/* Blocks that one scale makes stiff become one, for other scales too, and trials that are there twice then go; not so if
+   a scale, 7, is among the elements. */
 static void check_join(void)
 {
-    static const size_t trials[7][3] = { { 0, 5, 3 }, { 1, 5, 3 }, { 9, 10, 2 }, { 0, 2, 3 }, { 1, 2, 3 }, { 6, 2, 3 },
-                                         { 9, 2, 3 } };
-    static const size_t joined[4][3] = { { 0, 2, 6 }, { 1, 2, 6 }, { 9, 10, 2 }, { 9, 2, 6 } };
-    gpumc__rescale_trial t[7];
-    memset(t, 0, sizeof t);
-    for (int i = 0; i < 7; i++) {
-        t[i].k.scale = trials[i][0];
-        t[i].k.from = trials[i][1];
-        t[i].k.n = trials[i][2];
+    static const size_t trials[6][3] = { { 0, 5, 3 }, { 1, 5, 3 }, { 0, 2, 3 }, { 1, 2, 3 }, { 20, 5, 3 },
+                                         { 7, 10, 2 } };
+    static const size_t joined[3][3] = { { 0, 2, 6 }, { 1, 2, 6 }, { 20, 2, 6 } };
+    for (int among = 0; among < 2; among++) {
+        const int n = among ? 6 : 3;
+        gpumc__rescale_trial t[6];
+        memset(t, 0, sizeof t);
+        for (int i = 0; i < 6; i++) {
+            t[i].k.scale = trials[i][0];
+            t[i].k.from = trials[i][1];
+            t[i].k.n = trials[i][2];
+        }
+        CHECK(gpumc__rescale_join(t, 5 + among) == n, "other than %d trials are left", n);
+        for (int i = 0; i < n; i++) {
+            const size_t *is = among ? trials[i] : joined[i];
+            CHECK(t[i].k.scale == is[0] && t[i].k.from == is[1] && t[i].k.n == is[2],
+                  "trial %d: scale %d, %d from %d", i, (int)t[i].k.scale, (int)t[i].k.n, (int)t[i].k.from);
+        }
     }
-    CHECK(gpumc__rescale_join(t, 7) == 4, "other than four trials are left");
-    for (int i = 0; i < 4; i++)
-        CHECK(t[i].k.scale == joined[i][0] && t[i].k.from == joined[i][1] && t[i].k.n == joined[i][2],
-              "trial %d: scale %d, %d from %d", i, (int)t[i].k.scale, (int)t[i].k.n, (int)t[i].k.from);
 }
 
 /* Which divergences are excused: v and x are a funnel along which moves lead, w and y a second one; and with
