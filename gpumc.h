@@ -23843,7 +23843,17 @@ static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, gpumc_
 /* ---- where draws diverged ------------------------------------------------------------------------- */
 /* Paths diverge before narrow regions that they should enter, and where the density ends, as at the edge of
    an extreme value distribution's support, where no mass is missed. Steps short enough to follow the exact
-   path tell these apart. gpumc__travel: whether n steps go on with energies below most; -1 if they end. */
+   path tell these apart. */
+/* Whether the log density at q is -infinity: not NaN, as where formulas fail, nor left unevaluated. */
+static int gpumc__ends_at(const gpumc__run *r, const double *q)
+{
+    double *x = r->chains[0].work;
+    r->fit->sampling_gradients++;
+    return gpumc__is_finite(gpumc__to_natural(r->layout, q, x, x))
+        && gpumc__density(r->layout, 0, x, x + r->layout->n_natural) == -GPUMC_INF;
+}
+
+/* Whether n steps go on with energies below most; -1 if they end. */
 static int gpumc__travel(gpumc__run *r, gpumc_nuts *s, gpumc__state **at, int n, double eps, double most)
 {
     for (; n > 0; n--) {
@@ -23853,7 +23863,7 @@ static int gpumc__travel(gpumc__run *r, gpumc_nuts *s, gpumc__state **at, int n,
         r->fit->sampling_gradients++;
         (*at)->uses--;
         *at = to;
-        if (to->lp == -GPUMC_INF) return -1;
+        if (to->lp == -GPUMC_INF) return gpumc__ends_at(r, to->q) ? -1 : 0;
         if (!(gpumc__leapfrog_end(s, to, eps) < most)) return 0;
     }
     return 1;

@@ -856,6 +856,13 @@ static double few_schools(const double *x, double *g, void *data)
             + gpumc_normal_lpdf(y[i], x[2 + i], error[i], NULL, &g[2 + i], NULL);
     return lp;
 }
+/* Where a formula fails (NaN) the density is not 0: divergences there are warned of. */
+static double not_a_number(const double *x, double *g, void *data)
+{
+    (void)data;
+    const double lp = gpumc_std_normal_lpdf(x[0], &g[0]) + gpumc_std_normal_lpdf(x[1], &g[1]);
+    return x[0] > 2.3 ? NAN : lp;
+}
 static void check_edges(void)
 {
     static const gpumc_param two[] = { { .name = "sigma", .kind = GPUMC_POSITIVE }, { .name = "xi" } };
@@ -886,6 +893,16 @@ static void check_edges(void)
         CHECK(gpumc_sample(&neck, &o, &fit) == GPUMC_OK, "%s", fit.message);
         w = warning_of(&fit, GPUMC_W_DIVERGENT);
         CHECK(!w || !w->note, "seed %d: of a neck: %s", (int)seed, w->text);
+        gpumc_free(&fit);
+    }
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        const gpumc_param pair = { .name = "x", .size = 2 };
+        const gpumc_model fails = { .name = "fails", .params = &pair, .n_params = 1, .log_density = not_a_number };
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&fails, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const gpumc_warning *w = warning_of(&fit, GPUMC_W_DIVERGENT);
+        CHECK(w && !w->note, "seed %d: where the density is NaN: %s", (int)seed, w ? w->text : "no warning");
         gpumc_free(&fit);
     }
     printf("edges: %d of 20 runs without a warning, %d with a note\n", quiet, noted);
