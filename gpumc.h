@@ -175,8 +175,8 @@
      from normal given the rest, or coupled: 14 and 19 for walks, 20 and 27 for second-order walks, 23 and 31
      for a lattice. Divergences that such a neck explains do not count. It takes a scale in a block of at
      most eight, and two or more elements in one block or in blocks one after the other, each coupled to few
-     others: up to 24 may all be coupled, more than 128 only to the next two on either side; no batch, guide
-     or options.sampler. A declared hierarchy is faster.
+     others: up to 24 may all be coupled (77 and 103 gradients), more than 128 only to the next two on either
+     side; no batch, guide or options.sampler. A declared hierarchy is faster.
      fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
      _HMC) forces one. If memory is short use thin. A smoother or cheaper density may guide HMC and MAMS: see
      guide in gpumc_model.
@@ -21515,7 +21515,7 @@ static void gpumc__rescale_try_chain(size_t chain, int member, void *trial)
 enum { GPUMC__RESCALE_SMALL = 128, GPUMC__RESCALE_BAND = 2, GPUMC__RESCALE_COLOURS = 24 };
 static size_t gpumc__rescale_width(size_t n)        /* of rows of H, or its band, column i at i % width */
 { return n <= GPUMC__RESCALE_SMALL ? n : 2 * GPUMC__RESCALE_BAND + 1; }
-static size_t gpumc__rescale_room(size_t dim)       /* for entries of all rows, or H of the largest block */
+static size_t gpumc__rescale_room(size_t dim)   /* for entries of all rows; twice this, for H of any block */
 {
     const size_t most = gpumc__smaller(dim, GPUMC__RESCALE_SMALL);
     return gpumc__size_add(most * most, gpumc__size_mul(dim, GPUMC__RESCALE_BAND + 1));
@@ -23918,8 +23918,8 @@ static void gpumc__excuse_edges(gpumc__run *r)
     gpumc_warning *diverged = NULL;
     size_t n = 0, n_seen = 0, n_out = 0, n_edges = 0;
     r->at_edges = 0;
-    for (gpumc_warning *w = f->warnings; w < f->warnings + f->n_warnings; n += !w++->note)
-        if (w->code == GPUMC_W_DIVERGENT) diverged = w;
+    for (size_t i = 0; i < f->n_warnings; n += !f->warnings[i++].note)
+        if (f->warnings[i].code == GPUMC_W_DIVERGENT) diverged = &f->warnings[i];
     if (!diverged || f->sampler != GPUMC_SAMPLER_NUTS || !f->draws) return;
     for (size_t k = 0, of = 0; k < f->n_chains * f->n_draws; k++) {
         const size_t c = k / f->n_draws, draw = k % f->n_draws;
@@ -23934,7 +23934,7 @@ static void gpumc__excuse_edges(gpumc__run *r)
     char *text = strchr(diverged->text, ':');
     diverged->note = 1;
     snprintf(text, sizeof diverged->text - (size_t)(text - diverged->text), ": their paths met an edge of "
-             "the density, beyond which it is 0: no mass is missed; bounds that can be declared save time");
+             "the density, which hides no mass unless there is some behind it; declared bounds save time");
 }
 
 /* ---- the warnings of a run ------------------------------------------------------------------------ */
