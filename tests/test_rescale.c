@@ -232,20 +232,22 @@ static double walk_marginal(double log_tau, double power)
     return lp;
 }
 
-static void check_walk(void)
+/* Runs of a model of groups with another density, against the law of its scale. */
+static void check_law(double (*density)(const double *, double *, void *), log_density_of *marginal,
+                      const char *what)
 {
     gpumc_model m = groups_model;
-    m.log_density = first_order;
+    m.log_density = density;
     for (uint64_t seed = 1; seed <= 5; seed++) {
         const gpumc_sample_options o = { .seed = seed };
         gpumc_fit fit;
         groups_draw(seed, 0.5);
-        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_necks == 1, "data set %d: %s, %s", (int)seed,
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_necks == 1, "%s, data set %d: %s, %s", what, (int)seed,
               fit.message, fit.sampler_reason);
         check_quiet(&fit, (int)seed);
-        const double worst = worst_share(&fit, 1, walk_marginal, 0);
-        CHECK(worst < 4.5, "walk, data set %d: z %.1f", (int)seed, worst);
-        CHECK(worst_share(&fit, 1, walk_marginal, 0.5) > 4.5, "a wrong law of the walk passes");
+        const double worst = worst_share(&fit, 1, marginal, 0);
+        CHECK(worst < 4.5, "%s, data set %d: z %.1f", what, (int)seed, worst);
+        CHECK(worst_share(&fit, 1, marginal, 0.5) > 4.5, "a wrong law of the %s passes", what);
         gpumc_free(&fit);
     }
 }
@@ -278,24 +280,6 @@ static double lattice_marginal(double log_tau, double power)
         square += b[i] * b[i];
     }
     return lp + 0.5 * square;
-}
-
-static void check_lattice(void)
-{
-    gpumc_model m = groups_model;
-    m.log_density = lattice_density;
-    for (uint64_t seed = 1; seed <= 5; seed++) {
-        const gpumc_sample_options o = { .seed = seed };
-        gpumc_fit fit;
-        groups_draw(seed, 0.5);
-        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_necks == 1, "data set %d: %s, %s", (int)seed,
-              fit.message, fit.sampler_reason);
-        check_quiet(&fit, (int)seed);
-        const double worst = worst_share(&fit, 1, lattice_marginal, 0);
-        CHECK(worst < 4.5, "lattice, data set %d: z %.1f", (int)seed, worst);
-        CHECK(worst_share(&fit, 1, lattice_marginal, 0.5) > 4.5, "a wrong law of the lattice passes");
-        gpumc_free(&fit);
-    }
 }
 
 /* ---- the funnel of Neal (2003): v ~ normal(0, 3), x[i] ~ normal(0, exp(v / 2)), i to 9; and one with i to 2 ---- */
@@ -898,8 +882,8 @@ int main(void)
     check_groups();
     check_positive();
     check_hidden();
-    check_walk();
-    check_lattice();
+    check_law(first_order, walk_marginal, "walk");
+    check_law(lattice_density, lattice_marginal, "lattice");
     check_funnel();
     check_second_funnel();
     check_noisy();
