@@ -20541,7 +20541,7 @@ typedef struct gpumc__run {
     volatile int stopped, overran, unstreamed;   /* overran: generate wrote past its outputs */
     double *rescale_z0, *rescale_h;                       /* see >>rescale */
     gpumc__rescale_row *rescale_rows;                     /* of every coordinate; colour 0: not looked at */
-    unsigned char *rescale_coupled;                       /* of every entry of rows: may it be not 0 */
+    unsigned char *rescale_coupled;                       /* whether an entry of rows may differ from 0 */
     size_t rescale_used, rescale_room;                    /* entries of rows */
     double *rescale_slopes, *rescale_factors;             /* scratch; factors: two of every member */
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
@@ -20849,13 +20849,14 @@ static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
     if (k->reading) r->begin = now - elapsed[0], r->phase_begin = now - elapsed[1];
     gpumc__carry(k, probe, sizeof *probe);
     gpumc__carry(k, r, offsetof(gpumc__run, model));
+    const size_t n_moved = r->n_rescales ? f->n_free : 0;
     gpumc__carry(k, &f->n_warmup, sizeof f->n_warmup);
     gpumc__carry(k, &f->warmup_gradients, sizeof f->warmup_gradients);
     gpumc__carry(k, &f->warmup_seconds, sizeof f->warmup_seconds);
-    gpumc__carry_rows(k, r->rescale_z0, sizeof *r->rescale_z0, 0, r->n_rescales ? f->n_free : 0);
-    gpumc__carry_rows(k, r->rescale_h, sizeof *r->rescale_h, 0, r->n_rescales ? f->n_free : 0);
-    gpumc__carry_rows(k, r->rescale_rows, sizeof *r->rescale_rows, 0, r->n_rescales ? f->n_free : 0);
-    gpumc__carry_rows(k, r->rescale_coupled, 1, 0, r->n_rescales ? r->rescale_room : 0);
+    gpumc__carry_rows(k, r->rescale_z0, sizeof *r->rescale_z0, 0, n_moved);
+    gpumc__carry_rows(k, r->rescale_h, sizeof *r->rescale_h, 0, n_moved);
+    gpumc__carry_rows(k, r->rescale_rows, sizeof *r->rescale_rows, 0, n_moved);
+    gpumc__carry_rows(k, r->rescale_coupled, 1, 0, n_moved ? r->rescale_room : 0);
     gpumc__carry_layout(k, r->layout);
     gpumc__carry_adapt(k, r->adapt);
     for (size_t c = 0; c < r->n_chains && !k->failed; c++) gpumc__carry_chain(k, r, c);
@@ -23842,8 +23843,9 @@ static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, gpumc_
 
 /* ---- where draws diverged ------------------------------------------------------------------------- */
 /* Paths diverge before narrow regions that they should enter, and where the density ends, as at the edge of
-   an extreme value distribution's support, where no mass is missed. Steps short enough to follow the exact
-   path tell these apart. */
+   an extreme value distribution's support, behind which there is seldom mass. Steps short enough to follow
+   the exact path tell these apart. Read first: gpumc__excuse_edges. */
+
 /* Whether the log density at q is -infinity: not NaN, as where formulas fail, nor left unevaluated. */
 static int gpumc__ends_at(const gpumc__run *r, const double *q)
 {
@@ -23923,7 +23925,7 @@ static void gpumc__excuse_edges(gpumc__run *r)
     if (!diverged || f->sampler != GPUMC_SAMPLER_NUTS || !f->draws) return;
     for (size_t k = 0, of = 0; k < f->n_chains * f->n_draws; k++) {
         const size_t c = k / f->n_draws, draw = k % f->n_draws;
-        const gpumc_draw_stats *t = &f->stats[c * f->draw_capacity + draw];
+        const gpumc_draw_stats *t = &f->stats[gpumc__row_index(f, k)];
         if (!t->divergent || of++ % (f->n_divergent / 16 + 1) > 0) continue;
         n_seen++;
         n_out += t->max_energy_error == GPUMC_INF;
