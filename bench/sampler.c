@@ -13,8 +13,8 @@
        sampler compare [seeds=3] [models=...]
                                     NUTS, MAMS, HMC and the automatic choice, per gradient after warm-up
        sampler tails [seeds=40]     error of runs without a warning where the true sd is known: of the log scale
-                                    of walks, of hierarchies that are not declared and of Neal's funnel, and
-                                    of a coordinate of mixtures of two normals
+                                    of walks, of hierarchies and a lattice that are not declared and of
+                                    Neal's funnel, and of a coordinate of mixtures of two normals
        sampler summaries            microseconds for the summary of a quantity, and for leaving out an observation
                                     (PSIS-LOO)
    sampler=nuts, mams or hmc makes the runs that do not compare samplers use that one.
