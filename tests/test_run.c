@@ -881,12 +881,11 @@ static void check_edges(void)
     static const gpumc_param ten[] = { { .name = "mu" }, { .name = "tau" }, { .name = "a" }, { .name = "b" },
         { .name = "c" }, { .name = "d" }, { .name = "e" }, { .name = "f" }, { .name = "g" }, { .name = "h" } };
     double y[100], means[2];
-    int quiet = 0, noted = 0;
+    const gpumc_model edge = { .name = "excesses", .params = two, .n_params = 2, .log_density = excesses, .data = y };
+    int quiet = 0, noted = 0, doubted = 0;
     for (int i = 0; i < 100; i++) y[i] = 4 * (1 - pow((i + 0.5) / 100, 0.25));
     excesses_means(y, means);
     for (uint64_t seed = 0; seed < 20; seed++) {
-        const gpumc_model edge = { .name = "excesses", .params = two, .n_params = 2, .log_density = excesses,
-                                   .data = y };
         const gpumc_model neck = { .name = "schools", .params = ten, .n_params = 10, .log_density = few_schools };
         const gpumc_sample_options o = { .seed = seed };
         gpumc_fit fit;
@@ -907,6 +906,16 @@ static void check_edges(void)
         CHECK(!w || !w->note, "seed %d: of a neck: %s", (int)seed, w->text);
         gpumc_free(&fit);
     }
+    for (uint64_t seed = 1; seed <= 10; seed++) {                 /* few draws: ESS is low, so nothing is excused */
+        const gpumc_sample_options o = { .seed = seed, .num_samples = 150 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&edge, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const gpumc_warning *w = warning_of(&fit, GPUMC_W_DIVERGENT), *ess = warning_of(&fit, GPUMC_W_ESS);
+        CHECK(!w || w->note == !ess, "seed %d: beside a low ESS: %s", (int)seed, w->text);
+        doubted += w && ess;
+        gpumc_free(&fit);
+    }
+    CHECK(doubted > 0, "no run has divergences at edges and a low ESS");
     for (uint64_t seed = 1; seed <= 10; seed++) {
         const gpumc_param pair = { .name = "x", .size = 2 };
         const gpumc_model fails = { .name = "fails", .params = &pair, .n_params = 1, .log_density = not_a_number };
