@@ -1,9 +1,9 @@
 /* gpumc.h: Bayesian inference for C programs in one header                                version 0.1.0
 
-   You write a log density and its gradient. gpumc draws from the posterior (by HMC, MAMS or NUTS, with
-   warm-up pooled over chains and learned centring of hierarchical parameters), says how far the draws can be
-   trusted, and writes files that ArviZ, Stan's tools and R read. C99 or C++11; no dependencies beyond the C
-   library and threads. MIT-0 or public domain.
+   You write a log density and, if known, its gradient. gpumc draws from the posterior (by HMC, MAMS or NUTS,
+   with warm-up pooled over chains and learned centring of hierarchical parameters), says how far the draws
+   can be trusted, and writes files that ArviZ, Stan's tools and R read. C99 or C++11; no dependencies beyond
+   the C library and threads. MIT-0 or public domain.
 
    DO THIS  in one C or C++ file:    #define GPUMC_IMPLEMENTATION
                                      #include "gpumc.h"
@@ -60,6 +60,9 @@
      - NaN or an infinity rejects the point. It is called from several threads at once, with the same data:
        memory that it writes to, such as the work of gpumc_glm_eval, must belong to the call. Like all
        callbacks it must return: no C++ exception and no longjmp may leave it.
+     - Without a gradient, as of a simulator that exists already, set log_density_only(x, data) in its place:
+       gradients are then central differences, which cost 2 n calls with n free coordinates, but do not bias
+       draws. See examples/epidemic.c.
      - A struct of doubles laid over x and grad gives the values names: see examples/eight_schools.c.
      - The gradient is checked against finite differences at the start of every run, and a wrong derivative
        is reported by name, as is a value, or a sum, on which the density does not depend;
@@ -2099,6 +2102,12 @@ typedef struct gpumc_model {
     double (*guide)(const double *x, double *grad, void *data);
     /* Optional: explains why the density at x is not finite, by an error and its text; GPUMC_OK if it is. */
     gpumc_status (*explain)(const double *x, void *data, gpumc_error *error);
+    /* In place of log_density: the log density of models whose gradient is not known. Gradients are then
+       central differences, 2 more calls for every free coordinate, steps difference_step times the larger of
+       1 and the coordinate; 0 means 6e-6, for a smooth density. If it has relative errors e, as of a solver's
+       tolerance, take their cube root. Errors of differences cost acceptance; draws are of the density. */
+    double (*log_density_only)(const double *x, void *data);
+    double difference_step;
 } gpumc_model;
 
 /* Number of doubles in x, and number that generate fills. */
@@ -7537,6 +7546,7 @@ struct gpumc_layout {
     double *slopes;                  /* derivatives of the b in evidence, a row by each shared value */
     gpumc__bundle *bundles;
     size_t n_bundles, n_parts, n_free, n_natural, n_work, n_linked;
+    size_t point;                    /* in scratch: free coordinates of a point for differences */
     unsigned char *notches;          /* of every free coordinate; GPUMC__FULL where centring has no meaning */
     double *anchors;                 /* of every free coordinate of a link */
     gpumc__shape *shapes;            /* of every free coordinate, typical 0 where its map is not scored */
@@ -7812,10 +7822,16 @@ static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
 {
     if (!m) return GPUMC__BAD_ARGUMENT(error, "model is NULL");
     const char *wrong = !m->params || m->n_params == 0 ? "no parameters; set params and n_params"
-        : !m->log_density && !m->log_density_batch ? "no density; set log_density or log_density_batch"
-        : m->guide && !m->log_density
+        : !m->log_density && !m->log_density_only && !m->log_density_batch
+            ? "no density; set log_density, log_density_only or log_density_batch"
+        : m->log_density_only && (m->log_density || m->log_density_batch)
+            ? "a density with a gradient beside log_density_only; set one of them"
+        : m->guide && !m->log_density && !m->log_density_only
             ? "guide is set, but no log_density for it to guide; log_density_batch cannot be guided" : NULL;
     if (wrong) return gpumc__fail(error, GPUMC_ERROR_MODEL, "the model has %s", wrong);
+    if (m->difference_step != 0 && !(m->log_density_only && m->difference_step > 0 && m->difference_step < 1))
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "difference_step %g must be 0, or above 0 and below 1 "
+                           "beside log_density_only", m->difference_step);
     if (m->n_outputs > 0 && (!m->outputs || !m->generate))
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "n_outputs is %.0f but %s is NULL", (double)m->n_outputs,
                            m->outputs ? "generate" : "outputs");
@@ -8105,6 +8121,8 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         j->top->work = n_work = gpumc__size_add(n_work, gpumc__bundle_doubles(n, most));
         n_work = gpumc__size_add(n_work, gpumc__bundle_doubles(1, most));
     }
+    l.point = n_work;
+    if (m->log_density_only) n_work = gpumc__size_add(n_work, l.n_free);
     l.n_work = gpumc__size_add(n_work, GPUMC__GUARDS);
     if (!arena->base) return NULL;
     memset(l.notches, GPUMC__FULL, l.n_free);
@@ -8283,7 +8301,9 @@ static double gpumc__eval_finish(const gpumc_layout *l, const double *q, double 
     return total;
 }
 
-/* The log density alone, or the guide's, at natural values; g is overwritten by its gradient. */
+static int gpumc__is_batched(const gpumc_model *m) { return !m->log_density && !m->log_density_only; }
+
+/* The log density alone, or the guide's, at natural values; g is overwritten by its gradient, or by zeros. */
 static double gpumc__density(const gpumc_layout *l, int guided, const double *x, double *g)
 {
     const gpumc_model *m = l->model;
@@ -8291,12 +8311,43 @@ static double gpumc__density(const gpumc_layout *l, int guided, const double *x,
     memset(g, 0, l->n_natural * sizeof(double));
     if (guided) return m->guide(x, g, m->data);
     if (m->log_density) return m->log_density(x, g, m->data);
+    if (m->log_density_only) return m->log_density_only(x, m->data);
     m->log_density_batch(1, x, g, &lp, m->data);
+    return lp;
+}
+
+/* Log density in free coordinates, without its gradient; -infinity for a rejected point. */
+static double gpumc__eval_only(const gpumc_layout *l, const double *q, double *work)
+{
+    const double log_jacobian = gpumc__to_natural(l, q, work, work);
+    const double lp = gpumc__is_finite(log_jacobian) ? gpumc__density(l, 0, work, work + l->n_natural) : 0;
+    return gpumc__is_finite(lp + log_jacobian) ? lp + log_jacobian : -GPUMC_INF;
+}
+
+/* The same with a gradient by central differences; one-sided beside points without a density, 0 between. */
+static double gpumc__eval_differences(const gpumc_layout *l, const double *q, double *grad, double *work)
+{
+    const double step = l->model->difference_step > 0 ? l->model->difference_step : cbrt(DBL_EPSILON);
+    const double lp = gpumc__eval_only(l, q, work);
+    double *point = work + l->point, at[2], value[2];
+    memcpy(point, q, l->n_free * sizeof *q);
+    for (size_t i = 0; i < l->n_free && lp > -GPUMC_INF; i++) {
+        for (int side = 0; side < 2; side++) {
+            at[side] = point[i] = q[i] + (side ? -step : step) * fmax(1, fabs(q[i]));
+            value[side] = gpumc__eval_only(l, point, work);
+            if (value[side] == -GPUMC_INF) at[side] = q[i], value[side] = lp;
+        }
+        grad[i] = at[0] > at[1] ? (value[0] - value[1]) / (at[0] - at[1]) : 0;
+        point[i] = q[i];
+    }
+    if (lp == -GPUMC_INF) memset(grad, 0, l->n_free * sizeof *grad);
+    gpumc__to_natural(l, q, work, work);
     return lp;
 }
 
 static double gpumc__eval(const gpumc_layout *l, int guided, const double *q, double *grad, double *work)
 {
+    if (l->model->log_density_only && !guided) return gpumc__eval_differences(l, q, grad, work);
     const double log_jacobian = gpumc__to_natural(l, q, work, work);
     const double lp = gpumc__is_finite(log_jacobian) ? gpumc__density(l, guided, work, work + l->n_natural)
                                                      : -GPUMC_INF;
@@ -8849,7 +8900,8 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
                                              gpumc_team *team, const gpumc_stop_flag *stop,
                                              gpumc_gradient_report *report, gpumc_error *error)
 {
-    const size_t n = l->n_free, n_probes = n > GPUMC__PROBE_COMPONENTS ? (size_t)GPUMC__PROBES : n;
+    const size_t n = l->n_free, wanted = n > GPUMC__PROBE_COMPONENTS ? (size_t)GPUMC__PROBES : n;
+    const size_t n_probes = l->model->log_density_only ? 0 : wanted;
     size_t blamed = 0;        /* the last part that fails: errors of elements show in their scales, too */
     double worst = -1;
     gpumc__probing all;
@@ -8894,7 +8946,7 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
         double *g = x + l->n_natural + GPUMC__GUARDS;
         memcpy(x, all.probe.x, l->n_natural * sizeof *x);
         status = gpumc__check_held(l, x, g, error);
-        if (status == GPUMC_OK)
+        if (status == GPUMC_OK && !l->model->log_density_only)
             status = gpumc__check_joined(l, all.probe.x, x, g, all.scratch + 3 * n, error);
         return status != GPUMC_OK ? status : gpumc__check_combined(l, all.probe.x, x, g, room, error);
     }
@@ -11495,7 +11547,8 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
     if (!((int)d->place >= 0 && d->place <= GPUMC_ON_GPU))
         return GPUMC__BAD_ARGUMENT(error, "place is %d; it must be a gpumc_place", (int)d->place);
     const size_t n = d->n_params;
-    const gpumc_model given = { NULL, d->params, n, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL };
+    const gpumc_model given = { NULL, d->params, n, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL,
+                                NULL, 0 };
     for (size_t i = 0; i < n; i++)
         if (gpumc__block_is_wrong(&given, i, error) || gpumc__names_wrong(&given, i, error))
             return GPUMC_ERROR_MODEL;
@@ -11866,7 +11919,7 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
     if (h->out_of_memory) return GPUMC_ERROR_MEMORY;
     const gpumc_model model = { h->data->name, h->params, n, gpumc__hier_density, NULL, gpumc__hier_generate,
                                 h->outputs, 0, h, gpumc__hier_share, NULL /* see gpumc__set_resolve */,
-                                gpumc__hier_why };
+                                gpumc__hier_why, NULL, 0 };
     gpumc_status status = GPUMC_OK;
     h->model = model;
     h->isa = gpumc_isa_resolve(h->data->isa);
@@ -15452,9 +15505,8 @@ static gpumc_sampler gpumc__adapt_asked(gpumc_adapt *a)
 
 /* The log density at a point that a guide has led to, at least guide - 1e12: low enough that any path from
    there into the support is accepted, and no lower, so that the guide's energies are not lost in rounding. */
-static double gpumc__density_led(const gpumc_layout *l, const double *q, double *g, double *work,
-                                 double guide)
-{ return fmax(gpumc_model_eval(l, q, g, work), guide - 1e12); }
+static double gpumc__density_led(const gpumc_layout *l, const double *q, double *work, double guide)
+{ return fmax(gpumc__eval_only(l, q, work), guide - 1e12); }
 
 /* From here on paths are accepted or rejected by the model's own density. */
 static void gpumc__adapt_unguide(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_sampler sampler)
@@ -15462,7 +15514,7 @@ static void gpumc__adapt_unguide(gpumc_adapt *a, gpumc_nuts *const *chains, gpum
     for (size_t c = 0; c < a->n_chains && a->guided && sampler != GPUMC_SAMPLER_NUTS; c++) {
         gpumc_nuts *s = chains[c];
         const double guide = s->current->lp;
-        s->current->lp = gpumc__density_led(a->layout, gpumc_nuts_draw(s), s->scratch, a->model_work, guide);
+        s->current->lp = gpumc__density_led(a->layout, gpumc_nuts_draw(s), a->model_work, guide);
         s->apart[0] = s->current->lp - guide;
     }
 }
@@ -20690,7 +20742,7 @@ static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double
     chain->gradients++;
     if (!r->adapt->guided || !gpumc__path_ends(s)) return guide;
     chain->gradients++;
-    const double lp = gpumc__density_led(r->layout, q, s->scratch, chain->work, guide);
+    const double lp = gpumc__density_led(r->layout, q, chain->work, guide);
     s->apart[1] = lp - guide;
     return lp;
 }
@@ -20837,7 +20889,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
 static double gpumc__density_here(gpumc__run *r)
 {
     const gpumc__chain *chain = &r->chains[0];
-    return gpumc_model_eval(r->layout, gpumc_nuts_draw(chain->nuts), chain->nuts->scratch, chain->work);
+    return gpumc__eval_only(r->layout, gpumc_nuts_draw(chain->nuts), chain->work);
 }
 
 static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
@@ -22088,7 +22140,8 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     r->rescale_coupled = (unsigned char *)gpumc__take(arena, r->rescale_room, 1);
     r->rescale_slopes = GPUMC__TAKE_ROWS(double, r->layout->n_parts, GPUMC__RESCALE_DRAWS);
     r->rescale_factors = GPUMC__TAKE_ROWS(double, (size_t)r->n_crowd, 2 * r->rescale_room);
-    r->batch = GPUMC__TAKE_ROWS(double, r->model->log_density ? 0 : chains, 2 * r->layout->n_natural + 2);
+    r->batch = GPUMC__TAKE_ROWS(double, gpumc__is_batched(r->model) ? chains : 0,
+                                2 * r->layout->n_natural + 2);
     double *scratch = GPUMC__TAKE_ROWS(double, (size_t)r->n_crowd, r->layout->n_work);
     if (arena->base) {
         memset(r->chains, 0, chains * sizeof(gpumc__chain));
@@ -22160,7 +22213,7 @@ static int gpumc__begin_at(gpumc__run *r, size_t c, const double *q)
     double *g = gpumc__nuts_gradient_wanted(s);
     const double lp = gpumc__chain_eval(r, &r->chains[c], gpumc_nuts_ask(s), g);
     if (!gpumc_nuts_tell(s, lp, g) || !r->adapt->guided) return !gpumc_nuts_bad_start(s);
-    return gpumc__is_finite(gpumc_model_eval(r->layout, q, s->scratch, r->chains[c].work));
+    return gpumc__is_finite(gpumc__eval_only(r->layout, q, r->chains[c].work));
 }
 
 enum { GPUMC__START_TRIES = 100 };
@@ -22568,7 +22621,7 @@ static const char *gpumc__improper(const gpumc__run *r, const gpumc__placed *p, 
     const int some = f->draws && f->n_draws >= 20, unit = p->param->kind == GPUMC_UNIT;
     const int positive = some && (p->param->kind == GPUMC_POSITIVE || unit);
     const gpumc_summary s = gpumc_summarise(f, some ? i : SIZE_MAX);
-    int is_free = doubted, gone = 0, rises = doubted && some;
+    int is_free = doubted && !r->model->log_density_only, gone = 0, rises = doubted && some;
     for (size_t c = 0; c < r->n_chains; c++) {
         const double *x = r->chains[c].work;
         is_free &= x[n + i] == 0;
@@ -22943,7 +22996,7 @@ static double gpumc__line_at(gpumc__lines *all, size_t k, double u)
     const double stretch = ray ? gpumc__exp(u) - 1 : 0;
     for (size_t i = 0; i < m->dim; i++) all->point[i] = all->q[i] + stretch * (all->q[i] - m->mean[i]);
     if (!ray) all->point[all->which[k]] += u * sqrt(gpumc__metric_variance(m, all->which[k]));
-    const double lp = gpumc_model_eval(all->run->layout, all->point, all->q + m->dim, all->work);
+    const double lp = gpumc__eval_only(all->run->layout, all->point, all->work);
     all->run->fit->sampling_gradients++;
     all->beyond = gpumc__is_beyond(&all->extents[ray ? 0 : k], ray ? all->n : 1, all->work);
     return gpumc__is_finite(lp) ? lp - all->lp + (ray ? u * (double)m->dim : 0) : -GPUMC_INF;
@@ -24373,7 +24426,7 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     if (!checkpoint->from.reading) checkpoint->asked.target_accept = o->target_accept;
     if (!checkpoint->from.reading) checkpoint->asked.thin = o->thin;
     run.share = run.n_crowd / o->threads;
-    if (layout->n_free < GPUMC__CROWD_DIM || !layout->model->log_density) run.n_crowd = o->threads;
+    if (layout->n_free < GPUMC__CROWD_DIM || gpumc__is_batched(layout->model)) run.n_crowd = o->threads;
     run.n_chains = (size_t)o->num_chains;
     run.n_iterations[0] = (size_t)o->num_samples * (size_t)o->thin;
     run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;

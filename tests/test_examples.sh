@@ -59,7 +59,8 @@ compare() {
 first_example() { built build/eight_schools && cp "$tests/build/eight_schools" "$scratch"; }
 check 'the implementation' built build/gpumc.o
 cp tests/build/gpumc.o "$scratch" || finish
-for name in eight_schools regression hierarchical artists bradley_terry retest learning nile diffusion logistic embed; do
+for name in eight_schools regression hierarchical artists bradley_terry retest learning nile diffusion logistic \
+            epidemic embed; do
     source=examples/$name.c
     line=$(sed -n 's/^ *Build: *//p' $source)
     check "$name: a build line" test "${line% -pthread}" = "cc -O2 $source -o $name -lm"
@@ -117,7 +118,8 @@ refuses() {
 
 helps() { "$1" help >"$scratch/out" && grep -q '^usage: ' "$scratch/out" && grep -q seed "$scratch/out"; }
 
-for name in eight_schools regression hierarchical artists bradley_terry retest learning nile diffusion logistic; do
+for name in eight_schools regression hierarchical artists bradley_terry retest learning nile diffusion logistic \
+            epidemic; do
     program=$scratch/$name
     check "$name: help" helps "$program"
     check "$name: unknown key" refuses 2 'num_chain=2' "$program" num_chain=2
