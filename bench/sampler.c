@@ -8,8 +8,9 @@
                                     the same for intercepts and slopes that are correlated
        sampler series [seeds=10]    latent AR(1) series, observed through counts or as log variances of noise:
                                     declared as series, declared as walks, and non-centred by hand
-       sampler posteriordb [seeds=3]
-                                    published posteriors, from the files in $GPUMC_POSTERIORDB
+       sampler posteriordb [seeds=3] [differences=1]
+                                    published posteriors, from the files in $GPUMC_POSTERIORDB; on request by
+                                    their log densities alone, with differences for gradients
        sampler compare [seeds=3] [models=...]
                                     NUTS, MAMS, HMC and the automatic choice, per gradient after warm-up
        sampler tails [seeds=40]     error of runs without a warning where the true sd is known: of the log scale
@@ -1058,7 +1059,17 @@ static int bench_overhead(int n_timings)
 
 /* ---- published posteriors ------------------------------------------------------------------------ */
 
-static int bench_posteriordb(size_t n_seeds)
+/* The log density of a model alone. */
+static double value_of(const double *x, void *data)
+{
+    const gpumc_model *m = (const gpumc_model *)data;
+    double *grad = (double *)calloc(gpumc_model_n_values(m), sizeof *grad);
+    const double lp = grad ? m->log_density(x, grad, m->data) : -INFINITY;
+    free(grad);
+    return lp;
+}
+
+static int bench_posteriordb(size_t n_seeds, int differences)
 {
     const char *folder = getenv("GPUMC_POSTERIORDB");
     if (!folder) return run_failed("set GPUMC_POSTERIORDB to the folder of the files");
@@ -1077,7 +1088,9 @@ static int bench_posteriordb(size_t n_seeds)
         if (m.error) printf("%-32.32s %s\n", posteriors[i].name, m.error);
         for (; !m.error && n < n_seeds; n++) {
             const gpumc_sample_options o = { .seed = n + 1, .sampler = sampler };
-            s[n] = judge(&m.model, &o);
+            const gpumc_model only = { .name = m.model.name, .params = m.model.params,
+                .n_params = m.model.n_params, .log_density_only = value_of, .data = &m.model };
+            s[n] = judge(differences ? &only : &m.model, &o);
             if (!s[n].ok) break;
             r_hat = fmax(r_hat, s[n].r_hat);
             rate[n] = 1000 * s[n].both / (s[n].warmup + s[n].draws);
@@ -1163,12 +1176,13 @@ static int bench_summaries(void)
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "help", *models = NULL, *forms = NULL, *which = NULL;
-    int seeds = 0;
+    int seeds = 0, differences = 0;
     const argument list[] = {
         { "seeds", WHOLE, &seeds, "runs a line, 1..100" },
         { "models", TEXT, &models, "LIST of 100x10,500x10,1000x10,mid,mixed; for compare also schools" },
         { "forms", TEXT, &forms, "LIST of learned,centred,noncentred" },
         { "sampler", TEXT, &which, "auto, nuts, mams or hmc" },
+        { "differences", WHOLE, &differences, "1: posteriordb by log densities alone" },
     };
     const size_t n_list = sizeof list / sizeof *list;
     if (strcmp(what, "help") == 0) {
@@ -1197,7 +1211,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "summaries") == 0) return bench_summaries();
     if (strcmp(what, "tails") == 0) return bench_tails(seeds ? (size_t)seeds : 40);
     if (strcmp(what, "compare") == 0) return bench_samplers(seeds ? (size_t)seeds : 3, models);
-    if (strcmp(what, "posteriordb") == 0) return bench_posteriordb(seeds ? (size_t)seeds : 3);
+    if (strcmp(what, "posteriordb") == 0) return bench_posteriordb(seeds ? (size_t)seeds : 3, differences);
     fprintf(stderr, "%s: unknown; help lists what there is\n", what);
     return EXIT_USAGE;
 }
