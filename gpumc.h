@@ -127,7 +127,8 @@
      that NUTS later replaces included: predictions (group GPUMC_POSTERIOR_PREDICTIVE), pointwise log
      likelihoods (GPUMC_LOG_LIKELIHOOD, for gpumc_loo_psis), anything else (GPUMC_GENERATED). Only the last
      are in summaries; a report that is given the data compares predictions with them. See
-     examples/regression.c. Two models of the same data: gpumc_loo_compare, observation by observation.
+     examples/regression.c. Two models of the same data: gpumc_loo_compare, observation by observation, or
+     gpumc_log_evidence, for Bayes factors.
 
    REGRESSIONS  with many rows: gpumc_glm holds a design matrix, offset, weights and varying intercepts of any
      grouping factors. gpumc_glm_eval, to be called in a log density, adds log likelihood and gradient in one
@@ -2975,6 +2976,16 @@ GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, doub
    better, and its standard error, the square root of n times the variance. */
 GPUMC_API gpumc_status gpumc_loo_compare(const double *elpd_a, const double *elpd_b, size_t n,
                                          double *difference, double *se, gpumc_error *error);
+
+/* Log evidence (log marginal likelihood) of a model by bridge sampling (Meng & Wong 1996), and its standard
+   error (Fruhwirth-Schnatter 2004): the normal with the moments of the first half of the draws meets the
+   second half, in the coordinates that warm-up learned. The density must be normalised, priors included, as
+   the library's are; a value without a prior counts as density 1 between its bounds. The difference of two
+   models of the same data is the log of their Bayes factor. It takes one log density per draw, by all threads
+   of the fit. Mass that the draws missed is missing. GPUMC_ERROR_NUMERIC: fewer than ten draws for each free
+   coordinate, or the draws are not of this model. */
+GPUMC_API gpumc_status gpumc_log_evidence(const gpumc_model *model, const gpumc_fit *fit,
+                                          double *log_evidence, double *se, gpumc_error *error);
 
 typedef struct gpumc_summary {
     double mean, mcse, sd, q5, q50, q95, ess_bulk, ess_tail, r_hat;
@@ -12380,6 +12391,7 @@ GPUMC__HOT
 #define GPUMC__STREAM_GENERATE (6u << 24)       /* 7u << 24: directions and points of >>check */
 #define GPUMC__STREAM_RESCUE (8u << 24)
 #define GPUMC__STREAM_RESCALE (9u << 24)
+#define GPUMC__STREAM_EVIDENCE (10u << 24)
 #define GPUMC__MAX_DEPTH 20
 #define GPUMC__MAX_RANK 64
 #define GPUMC__DIVERGENCE 1000.0     /* energy error that counts as divergent, Stan's constant */
@@ -16903,6 +16915,167 @@ GPUMC_API gpumc_status gpumc_loo_compare(const double *elpd_a, const double *elp
     }
     *se = sqrt((double)n * gpumc__tally_variance(&tally));
     return GPUMC_OK;
+}
+
+/* ---- evidence ---------------------------------------------------------------------------------- */
+typedef struct gpumc__bridge {
+    const gpumc_fit *fit;
+    gpumc_layout *layout;
+    gpumc_team *team;
+    size_t n, half, n_points;        /* free coordinates; draws of the second half, of one chain and of all */
+    double *mean, *L;                /* of the normal */
+    double *ratios;            /* log posterior / normal at the second half, then at points of the normal */
+    double *scratch;                 /* for every member, two points and the work of the model */
+} gpumc__bridge;
+
+/* The model's layout with the coordinates that the fit learned. */
+static gpumc_layout *gpumc__layout_of_fit(const gpumc_model *m, const gpumc_fit *f, void *memory,
+                                          size_t bytes)
+{
+    gpumc_layout *l = memory ? gpumc_layout_init(m, memory, bytes, NULL) : NULL;
+    if (!l || !f->centring) return l;
+    for (size_t i = 0; i < l->n_free; i++) {
+        for (l->notches[i] = 0; gpumc__notch[l->notches[i]] < f->centring[i];) l->notches[i]++;
+        l->shapes[i].typical = f->typical[i];
+        l->shapes[i].bend = f->bend[i];
+    }
+    for (gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
+        if (p->linked) gpumc__link_update(&p->link);
+    return l;
+}
+
+static int gpumc__bridge_draw(const gpumc__bridge *b, size_t chain, size_t draw, double *q, double *work)
+{
+    const double *row = b->fit->draws + (chain * b->fit->draw_capacity + draw) * b->fit->n_columns;
+    return gpumc_model_unconstrain(b->layout, row, q, work, NULL) == GPUMC_OK;
+}
+
+/* The moments of the first half. Returns 0 where a draw is not one of the model, or they are singular. */
+static int gpumc__bridge_moments(gpumc__bridge *b)
+{
+    const size_t n = b->n, first = b->fit->n_draws - b->half, total = b->fit->n_chains * first;
+    const double share = 1 / (double)total;
+    double *q = b->scratch, *off = q + n;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t k = 0; k < total; k++) {
+            if (!gpumc__bridge_draw(b, k / first, k % first, q, off + n)) return 0;
+            if (pass == 0) gpumc__add_multiple(b->mean, share, q, n);
+            for (size_t i = 0; pass == 1 && i < n; i++) {
+                off[i] = q[i] - b->mean[i];
+                gpumc__add_multiple(b->L + i * n, share * off[i], off, i + 1);
+            }
+        }
+    return gpumc__cholesky(b->L, n);
+}
+
+/* The ratio at a draw of the second half or, from n_points on, at a point of the normal. */
+static void gpumc__bridge_at(size_t k, int member, void *bridge)
+{
+    const gpumc__bridge *b = (const gpumc__bridge *)bridge;
+    const size_t n = b->n, draw = k % b->n_points, first = b->fit->n_draws - b->half;
+    double *q = b->scratch + (size_t)member * (2 * n + b->layout->n_work), *z = q + n, *work = z + n;
+    double log_normal = 0;
+    if (k < b->n_points) {
+        if (!gpumc__bridge_draw(b, draw / b->half, first + draw % b->half, q, work)) q[0] = GPUMC_NAN;
+        for (size_t i = 0; i < n; i++) z[i] = q[i] - b->mean[i];
+        gpumc__solve_lower(b->L, n, z);
+    } else {
+        gpumc_rng rng = gpumc_rng_at(b->fit->options.seed, GPUMC__STREAM_EVIDENCE, (uint32_t)draw, 0);
+        gpumc_rng_normals(&rng, z, n);
+        for (size_t i = 0; i < n; i++) q[i] = b->mean[i] + gpumc__dot(b->L + i * n, z, i + 1);
+    }
+    for (size_t i = 0; i < n; i++)
+        log_normal -= 0.5 * z[i] * z[i] + gpumc__log(b->L[i * n + i]) + GPUMC_LOG_SQRT_2PI;
+    b->ratios[k] = gpumc__eval_only(b->layout, q, work) - log_normal;
+}
+
+/* The evidence e solves e = mean of r / (s r + (1 - s) e) over the normal's points, divided by the mean of
+   1 / (s r + (1 - s) e) over draws: r is posterior / normal, s the draws' share of all effective points.
+   Overwrites the ratios; returns log e. */
+static double gpumc__bridge_solve(const gpumc__bridge *b, double *se)
+{
+    const size_t n = b->n_points;
+    double *r = b->ratios, level = 0, e = 1, last = 0;
+    const gpumc_series draws = { r, b->fit->n_chains, b->half, b->half, 1 };
+    gpumc__tally over[2];                                           /* draws, points of the normal */
+    for (size_t i = 0; i < n; i++) level += r[i] / (double)n;
+    double ess = gpumc_ess_mean(draws).value;                       /* NaN if the posterior is the normal */
+    const double s = ess > 0 ? ess / (ess + (double)n) : 0.5;
+    for (size_t i = 0; i < 2 * n; i++) r[i] = gpumc__exp(fmin(r[i] - level, 700));
+    for (int k = 0; k < 1000 && fabs(e - last) > 1e-10 * e; k++) {
+        last = e;
+        memset(over, 0, sizeof over);
+        for (size_t i = 0; i < 2 * n; i++)
+            gpumc__count_in(&over[i >= n], (i < n ? 1 : r[i]) / (s * r[i] + (1 - s) * e));
+        e = over[1].mean / over[0].mean;
+    }
+    for (size_t i = 0; i < n; i++) r[i] = 1 / (s * r[i] + (1 - s) * e);
+    ess = gpumc_ess_mean(draws).value;
+    over[0].n = ess > 0 ? ess : (double)n;
+    *se = 0;
+    for (int k = 0; k < 2; k++)
+        *se = hypot(*se, sqrt(gpumc__tally_variance(&over[k]) / over[k].n) / over[k].mean);
+    return level + gpumc__log(e);
+}
+
+static gpumc_status gpumc__bridge_build(gpumc__bridge *b, double *log_evidence, double *se,
+                                        gpumc_error *error)
+{
+    if (b->n_points < 5 * b->n || !gpumc__bridge_moments(b))
+        return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%.0f draws give no covariance of %.0f free "
+                           "coordinates: draw ten for each, of this model", 2 * (double)b->n_points,
+                           (double)b->n);
+    gpumc__run_parts(b->team, gpumc__bridge_at, 2 * b->n_points, b);
+    for (size_t k = 0; k < b->n_points; k++)
+        if (!gpumc__is_finite(b->ratios[k]))
+            return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "the model's log density is not finite at a draw: "
+                               "are the draws of another model?");
+    *log_evidence = gpumc__bridge_solve(b, se);
+    if (gpumc__is_finite(*se)) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "the density is 0 at all of %.0f points of the normal "
+                       "with the moments of the draws", (double)b->n_points);
+}
+
+GPUMC_API gpumc_status gpumc_log_evidence(const gpumc_model *model, const gpumc_fit *fit,
+                                          double *log_evidence, double *se, gpumc_error *error)
+{
+    gpumc__bridge b;
+    if (!model || !fit || !log_evidence || !se)
+        return GPUMC__BAD_ARGUMENT(error, "model, fit, log_evidence or se is NULL");
+    *log_evidence = *se = GPUMC_NAN;
+    if (!fit->draws || fit->n_draws < 8)
+        return GPUMC__BAD_ARGUMENT(error, "fit holds %.0f draws a chain; sample without discard_draws",
+                                   fit->draws ? (double)fit->n_draws : 0.0);
+    const size_t layout_bytes = gpumc_layout_bytes(model, error);
+    if (layout_bytes == 0) return GPUMC_ERROR_MODEL;
+    if (gpumc_model_n_values(model) != fit->n_params_columns)
+        return GPUMC__BAD_ARGUMENT(error, "the model has %.0f values, the fit %.0f: it is of another model",
+                                   (double)gpumc_model_n_values(model), (double)fit->n_params_columns);
+    memset(&b, 0, sizeof b);
+    void *memory = gpumc__allocate(&fit->allocator, layout_bytes);
+    b.layout = gpumc__layout_of_fit(model, fit, memory, layout_bytes);
+    b.fit = fit;
+    b.n = b.layout ? b.layout->n_free : 0;
+    b.half = fit->n_draws / 2;
+    b.n_points = fit->n_chains * b.half;
+    b.team = gpumc_team_start(gpumc__is_batched(model) ? 1 : fit->options.threads, &fit->allocator);
+    const size_t scratch = gpumc__size_mul(2 * b.n + (b.layout ? b.layout->n_work : 0),
+                                           b.team ? (size_t)gpumc_team_threads(b.team) : 1);
+    const size_t doubles = gpumc__size_add(gpumc__size_mul(b.n, b.n + 1), scratch);
+    const size_t bytes = gpumc__size_mul(gpumc__size_add(doubles, 2 * b.n_points), sizeof(double));
+    b.mean = b.layout ? (double *)gpumc__allocate(&fit->allocator, bytes) : NULL;
+    gpumc_status status = b.mean ? GPUMC_OK : gpumc__fail_memory(error, memory ? bytes : layout_bytes);
+    if (b.mean) {
+        memset(b.mean, 0, bytes);
+        b.L = b.mean + b.n;
+        b.ratios = b.L + b.n * b.n;
+        b.scratch = b.ratios + 2 * b.n_points;
+        status = gpumc__bridge_build(&b, log_evidence, se, error);
+    }
+    gpumc_team_stop(b.team);
+    gpumc__release(&fit->allocator, b.mean);
+    gpumc__release(&fit->allocator, memory);
+    return status;
 }
 
 /* ===================================================================================== >>warnings

@@ -55,7 +55,7 @@ static double curved_only(const double *x, void *data)
     return curved(x, g, data);
 }
 
-/* The largest difference between the gradients of two forms of a model, relative to the larger of 1 and their size. */
+/* The largest difference between the gradients of two forms of a model, relative to 1 or their size. */
 static double apart(const gpumc_model *a, const gpumc_model *b, double spread, uint64_t seed)
 {
     const gpumc_model *const models[2] = { a, b };
@@ -137,8 +137,8 @@ static void check_edges(void)
 }
 
 /* ---- draws ----------------------------------------------------------------------------------------- */
-/* Gamma(3, 1) by the sampler's own acceptance: the errors of a step of 0.8 in log x are no errors of the draws. Judged
-   in standard errors: 4 of them, over 2 x 4 numbers, give a false alarm in 2000 seeds. */
+/* Gamma(3, 1) by the sampler's own acceptance: the errors of a step of 0.8 in log x are no errors of the draws.
+   Judged in standard errors: 4 of them, over 2 x 4 numbers, give a false alarm in 2000 seeds. */
 static double gamma_only(const double *x, void *data)
 {
     (void)data;
