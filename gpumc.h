@@ -257,8 +257,9 @@
      nothing. With discard_draws memory does not grow with the draws: on_draw sees each one.
    THREADS, SEEDS  Same program, seed and num_chains: the same draws, bit for bit, whatever the thread count.
      Another compiler or processor: the same distribution. Chains in other processes: set first_chain_id.
-     Threads that no chain needs share the rows of hierarchical models if there are many, and adaptation and
-     summaries from a thousand parameters on.
+     Threads that no chain needs share the rows of hierarchical models if there are many, the differences of a
+     log_density_only that takes 20 microseconds or more, and adaptation and summaries from a thousand
+     parameters on.
    SWITCHES GPUMC_STATIC makes all functions private to the file: for programs of one file, which then compile
      in half the time. GPUMC_NO_THREADS builds without threads. Floating-point traps (feenableexcept) must be
      off. -ffast-math does not harm the code in this file, but a density compiled with it must not rely on NaN
@@ -7545,6 +7546,9 @@ typedef struct gpumc__placed {
 /* Doubles behind the arrays that callbacks fill: writing there does no harm until a check finds it. */
 enum { GPUMC__GUARDS = 64 };
 
+/* A team that shares the differences of one caller at a time; work: scratch of every member. */
+typedef struct gpumc__differing { gpumc_team *team; double *work; volatile int taken; } gpumc__differing;
+
 struct gpumc_layout {
     const gpumc_model *model;
     gpumc__placed *parts;
@@ -7558,6 +7562,8 @@ struct gpumc_layout {
     gpumc__bundle *bundles;
     size_t n_bundles, n_parts, n_free, n_natural, n_work, n_linked;
     size_t point;                    /* in scratch: free coordinates of a point for differences */
+    gpumc__differing *differing;     /* as many as threads run chains; none unless there are more threads */
+    size_t n_differing;
     unsigned char *notches;          /* of every free coordinate; GPUMC__FULL where centring has no meaning */
     double *anchors;                 /* of every free coordinate of a link */
     gpumc__shape *shapes;            /* of every free coordinate, typical 0 where its map is not scored */
@@ -8335,23 +8341,42 @@ static double gpumc__eval_only(const gpumc_layout *l, const double *q, double *w
     return gpumc__is_finite(lp + log_jacobian) ? lp + log_jacobian : -GPUMC_INF;
 }
 
-/* The same with a gradient by central differences; one-sided beside points without a density, 0 between. */
+/* The derivative by coordinate i: a central difference; one-sided beside a point without a density, 0 between
+   such points. */
+typedef struct gpumc__differences {
+    const gpumc_layout *layout;
+    const double *q;
+    double lp, *grad, *work;
+} gpumc__differences;
+static void gpumc__difference(size_t i, int member, void *differences)
+{
+    const gpumc__differences *d = (const gpumc__differences *)differences;
+    const gpumc_layout *l = d->layout;
+    const double step = l->model->difference_step > 0 ? l->model->difference_step : cbrt(DBL_EPSILON);
+    double *work = d->work + (size_t)member * l->n_work, *point = work + l->point, at[2], value[2];
+    memcpy(point, d->q, l->n_free * sizeof *point);
+    for (int side = 0; side < 2; side++) {
+        at[side] = point[i] = d->q[i] + (side ? -step : step) * fmax(1, fabs(d->q[i]));
+        value[side] = gpumc__eval_only(l, point, work);
+        if (value[side] == -GPUMC_INF) at[side] = d->q[i], value[side] = d->lp;
+    }
+    d->grad[i] = at[0] > at[1] ? (value[0] - value[1]) / (at[0] - at[1]) : 0;
+}
+
+#define GPUMC__DIFFERING 2e-5               /* seconds of a density from which on a team pays */
 static double gpumc__eval_differences(const gpumc_layout *l, const double *q, double *grad, double *work)
 {
-    const double step = l->model->difference_step > 0 ? l->model->difference_step : cbrt(DBL_EPSILON);
-    const double lp = gpumc__eval_only(l, q, work);
-    double *point = work + l->point, at[2], value[2];
-    memcpy(point, q, l->n_free * sizeof *q);
-    for (size_t i = 0; i < l->n_free && lp > -GPUMC_INF; i++) {
-        for (int side = 0; side < 2; side++) {
-            at[side] = point[i] = q[i] + (side ? -step : step) * fmax(1, fabs(q[i]));
-            value[side] = gpumc__eval_only(l, point, work);
-            if (value[side] == -GPUMC_INF) at[side] = q[i], value[side] = lp;
-        }
-        grad[i] = at[0] > at[1] ? (value[0] - value[1]) / (at[0] - at[1]) : 0;
-        point[i] = q[i];
-    }
-    if (lp == -GPUMC_INF) memset(grad, 0, l->n_free * sizeof *grad);
+    const double begin = l->n_differing > 0 ? gpumc__seconds() : 0, lp = gpumc__eval_only(l, q, work);
+    const int costly = l->n_differing > 0 && gpumc__seconds() - begin > GPUMC__DIFFERING;
+    gpumc__differences d = { l, q, lp, grad, work };
+    gpumc__differing *with = NULL;
+    memset(grad, 0, l->n_free * sizeof *grad);
+    if (lp == -GPUMC_INF) return lp;
+    for (size_t k = 0; costly && !with && k < l->n_differing; k++)
+        if (gpumc__take_flag(&l->differing[k].taken)) with = &l->differing[k];
+    if (with) d.work = with->work;
+    gpumc__run_parts(with ? with->team : NULL, gpumc__difference, l->n_free, &d);
+    if (with) gpumc__give_flag(&with->taken);
     gpumc__to_natural(l, q, work, work);
     return lp;
 }
@@ -24510,7 +24535,9 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     gpumc__time_gradient(r);
     r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), /* a millisecond, at most 1/20 */
                             (double)r->n_iterations[0] / 20 + 1);
-    r->fit->threads = gpumc_team_threads(r->team) * r->share;
+    const gpumc__differing *differing = r->layout->n_differing > 0 ? r->layout->differing : NULL;
+    r->fit->threads = gpumc_team_threads(r->team)
+        * (differing ? gpumc_team_threads(differing->team) : r->share);
     int finished = r->again || !r->warmup || gpumc__warm_up(r);
     for (size_t c = 0; c < r->n_chains; c++)
         if (r->machines[c]->flat)
@@ -24557,11 +24584,39 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 }
 
 /* Runs the phases in teams; threads that chains leave idle go to the density, if the model can share it. */
+/* Threads that no chain needs share the differences of models without a gradient. Returns the memory of their
+   scratch; with fewer teams, as where memory is short, nothing is lost but time. */
+static void *gpumc__differing_open(gpumc__run *r)
+{
+    gpumc_layout *l = r->layout;
+    const gpumc_allocator *from = &r->options->allocator;
+    const size_t n = (size_t)r->options->threads, each = gpumc__size_mul((size_t)r->share, l->n_work);
+    const size_t bytes = gpumc__size_mul(n, gpumc__size_add(sizeof *l->differing, each * sizeof(double)));
+    double *memory = (double *)gpumc__allocate(from, bytes);
+    if (!memory) return NULL;
+    memset(memory, 0, bytes);
+    l->differing = (gpumc__differing *)(void *)(memory + n * each);
+    for (size_t k = 0; k < n; k++) {
+        l->differing[k].work = memory + k * each;
+        l->differing[k].team = gpumc_team_start(r->share, from);
+        if (!l->differing[k].team) break;
+        l->n_differing++;
+    }
+    return memory;
+}
+static void gpumc__differing_close(gpumc__run *r, void *memory)
+{
+    gpumc_layout *l = r->layout;
+    while (l->n_differing > 0) gpumc_team_stop(l->differing[--l->n_differing].team);
+    gpumc__release(&r->options->allocator, memory);
+}
+
 static gpumc_status gpumc__run_in_teams(gpumc__run *r, gpumc_error *error)
 {
     const gpumc_model *m = r->model;
     const gpumc_allocator *from = &r->options->allocator;
     const int wanted = r->share > 1 && !r->batch && m->share, threads = r->batch ? 1 : r->options->threads;
+    void *memory = r->share > 1 && m->log_density_only && !m->share ? gpumc__differing_open(r) : NULL;
     if (!wanted || !m->share(r->options->threads, r->share, m->data)) r->share = 1;
     gpumc__mutex_init(&r->lock);
     r->team = gpumc_team_start(threads, from);
@@ -24572,6 +24627,7 @@ static gpumc_status gpumc__run_in_teams(gpumc__run *r, gpumc_error *error)
     if (r->crowd != r->team) gpumc_team_stop(r->crowd);
     gpumc_team_stop(r->team);
     gpumc__mutex_free(&r->lock);
+    gpumc__differing_close(r, memory);
     if (r->share > 1) m->share(r->options->threads, 1, m->data);
     return status;
 }

@@ -213,6 +213,32 @@ static void check_schools(void)
     gpumc_free(&again);
 }
 
+/* Threads beyond the chains share the differences of a costly density, and change nothing else. */
+static int at_once, overlapped;
+static double costly(const double *x, void *data)
+{
+    double g[10], lp = 0;
+    if (__atomic_add_fetch(&at_once, 1, __ATOMIC_SEQ_CST) > 1) __atomic_store_n(&overlapped, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 300; i++) lp = schools_density(x, g, data);
+    __atomic_sub_fetch(&at_once, 1, __ATOMIC_SEQ_CST);
+    return lp;
+}
+static void check_shared(void)
+{
+    const gpumc_model m = { .params = schools_params, .n_params = 3, .log_density_only = costly };
+    gpumc_fit fit[2];
+    for (int k = 0; k < 2; k++) {
+        const gpumc_sample_options o = { .num_chains = 1, .num_samples = 50, .num_warmup = 100, .threads = k ? 3 : 1,
+            .seed = 4 };
+        CHECK(gpumc_sample(&m, &o, &fit[k]) == GPUMC_OK && fit[k].threads == o.threads, "%d threads: %s",
+              fit[k].threads, fit[k].message);
+        CHECK(overlapped == k, "%s with %d threads", k ? "one call at a time" : "calls at once", o.threads);
+    }
+    CHECK(same_draws(&fit[0], &fit[1]), "draws depend on who takes the differences");
+    gpumc_free(&fit[0]);
+    gpumc_free(&fit[1]);
+}
+
 /* ---- with a guide ---------------------------------------------------------------------------------- */
 static int n_calls;
 static double counted(const double *x, void *data)
@@ -357,6 +383,7 @@ int main(void)
     check_edges();
     check_coarse();
     check_schools();
+    check_shared();
     check_guide();
     check_refusals();
     check_innocent();
