@@ -219,7 +219,7 @@ static double costly(const double *x, void *data)
 {
     double g[10], lp = 0;
     if (__atomic_add_fetch(&at_once, 1, __ATOMIC_SEQ_CST) > 1) __atomic_store_n(&overlapped, 1, __ATOMIC_SEQ_CST);
-    for (int i = 0; i < 300; i++) lp = schools_density(x, g, data);
+    for (int i = 0; i < 1000; i++) lp = schools_density(x, g, data);
     __atomic_sub_fetch(&at_once, 1, __ATOMIC_SEQ_CST);
     return lp;
 }
@@ -228,7 +228,7 @@ static void check_shared(void)
     const gpumc_model m = { .params = schools_params, .n_params = 3, .log_density_only = costly };
     gpumc_fit fit[2];
     for (int k = 0; k < 2; k++) {
-        const gpumc_sample_options o = { .num_chains = 1, .num_samples = 50, .num_warmup = 100, .threads = k ? 3 : 1,
+        const gpumc_sample_options o = { .num_chains = 1, .num_samples = 20, .num_warmup = 60, .threads = k ? 3 : 1,
             .seed = 4 };
         CHECK(gpumc_sample(&m, &o, &fit[k]) == GPUMC_OK && fit[k].threads == o.threads, "%d threads: %s",
               fit[k].threads, fit[k].message);
