@@ -7832,7 +7832,10 @@ static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
         || GPUMC__WRONG((int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT
                             || !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9),
                         "centring %d must be a GPUMC_CENTRING_..., centring_weight %g 0, 0.1, ... 1",
-                        (int)p->centring, p->centring_weight);
+                        (int)p->centring, p->centring_weight)
+        || GPUMC__WRONG(p->centring_weight != 0 && !(tenths != 0 && gpumc__is_linked(p)), "centring_weight "
+                        "%g needs GPUMC_CENTRING_WEIGHT and a location, scale, walk or factor; leave it 0",
+                        p->centring_weight);
 }
 
 static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)

@@ -527,7 +527,7 @@ static void learned(double few, double many, gpumc_centring form, double *c_few,
                                      .location = "mu",
                                      .scale = "tau",
                                      .centring = form,
-                                     .centring_weight = 0.3 } };
+                                     .centring_weight = form == GPUMC_CENTRING_WEIGHT ? 0.3 : 0 } };
     const gpumc_model model = {
         .name = "groups", .params = params, .n_params = 3, .log_density = groups_density, .data = &d
     };

@@ -292,6 +292,11 @@ static void check_hierarchy(void)
                   { .name = "t", .centring = GPUMC_CENTRING_WEIGHT, .centring_weight = 0.25 });
     REFUSE_PARAMS(WORDS("\"t\"", "weight 2"),
                   { .name = "t", .centring = GPUMC_CENTRING_WEIGHT, .centring_weight = 2 });
+    REFUSE_PARAMS(WORDS("\"t\"", "centring_weight 0.3", "GPUMC_CENTRING_WEIGHT"), { .name = "m" },
+                  { .name = "t", .location = "m", .centring_weight = 0.3 });
+    REFUSE_PARAMS(WORDS("\"t\"", "centring_weight 0.3", "location, scale"),
+                  { .name = "t", .centring = GPUMC_CENTRING_WEIGHT, .centring_weight = 0.3 });
+    REFUSE_PARAMS(WORDS("\"t\"", "centring_weight nan", "leave it 0"), { .name = "t", .centring_weight = NAN });
 }
 
 /* Errors of the model as a whole. */
