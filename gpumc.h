@@ -8769,22 +8769,26 @@ static gpumc_status gpumc__check_room(const gpumc_layout *l, const double *x, do
 static int gpumc__is_open(gpumc_kind kind)
 { return kind != GPUMC_INTERVAL && kind != GPUMC_UNIT && kind <= GPUMC_POSITIVE_ORDERED; }
 
-/* Whether the density leaves value i free: no derivative by it, and the same density wherever it is moved. */
+/* Whether the density leaves value i free: no derivative by it, and the same density wherever it is moved, if
+   values sum to zero against the next. */
 static int gpumc__is_free(const gpumc_layout *l, const gpumc_param *p, size_t i, double *x, double *g)
 {
     static const double steps[] = { 0, -1e6, -30, -1, 1, 30, 1e6 };
     static const double factors[] = { 1, 1e-6, 0.03, 0.5, 2, 30, 1e6 };
     const int bounded = p->kind == GPUMC_POSITIVE || p->kind == GPUMC_LOWER || p->kind == GPUMC_UPPER;
     const double base = p->kind == GPUMC_LOWER ? p->lower : p->kind == GPUMC_UPPER ? p->upper : 0;
-    const double given = x[i];
+    const size_t next = i + (p->kind == GPUMC_SUM_TO_ZERO);
+    const double given = x[i], balance = x[next];
     double lp = 0;
     int loose = 1;
     for (size_t k = 0; k < sizeof steps / sizeof *steps && loose; k++) {
+        x[next] = balance - steps[k];
         x[i] = bounded ? base + factors[k] * (given - base) : given + steps[k];
         const double at = gpumc__density(l, 0, x, g);
-        loose = g[i] == 0 && (k == 0 || at == lp);
+        loose = g[i] == 0 && g[next] == 0 && (k == 0 || at == lp);
         lp = at;
     }
+    x[next] = balance;
     x[i] = given;
     return loose;
 }
@@ -8795,9 +8799,11 @@ static gpumc_status gpumc__check_held(const gpumc_layout *l, double *x, double *
     size_t places[GPUMC__PROBES], n = 0;
     char name[64];
     gpumc__density(l, 0, x, g);
-    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
-        for (size_t i = p->at; i < p->at + p->size && gpumc__is_open(p->param->kind); i++)
-            if (g[i] == 0 && n < GPUMC__PROBES) places[n++] = i;
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
+        const gpumc_kind kind = p->param->kind;
+        const size_t some = kind == GPUMC_SUM_TO_ZERO ? 1 : gpumc__is_open(kind) ? p->size : 0;
+        for (size_t i = p->at; i < p->at + some; i++) if (g[i] == 0 && n < GPUMC__PROBES) places[n++] = i;
+    }
     for (size_t k = 0; k < n; k++) {
         const gpumc__placed *p = l->parts;
         while (places[k] >= p->at + p->size) p++;
@@ -8805,7 +8811,8 @@ static gpumc_status gpumc__check_held(const gpumc_layout *l, double *x, double *
         gpumc__free_name(l, p->free_at + (places[k] - p->at), name, sizeof name);
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "the log density does not depend on \"%.60s\" at all, "
                            "so that its posterior is improper: give it a prior or bounds (kind, lower, "
-                           "upper), or leave it out", name);
+                           "upper), or leave it out",
+                           p->param->kind == GPUMC_SUM_TO_ZERO ? p->param->name : name);
     }
     return GPUMC_OK;
 }

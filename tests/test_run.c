@@ -2186,6 +2186,25 @@ static double loose_here(const double *x, double *g, void *data)
     g[1] -= beyond;
     return gpumc_std_normal_lpdf(x[0], &g[0]) - 0.5 * beyond * beyond;
 }
+/* Of values that sum to zero one may be missing from the density, but not two. */
+static double loose_one(const double *x, double *g, void *data)
+{
+    (void)data;
+    return loose(x, g, NULL) + gpumc_std_normal_lpdf(x[2], &g[2]) + gpumc_std_normal_lpdf(x[3], &g[3]);
+}
+static void check_loose_sums(void)
+{
+    static const size_t dims[] = { 2, 3 };
+    for (int k = 0; k < 3; k++) {
+        const gpumc_param pair[] = { { .name = "a" }, { .name = "b", .kind = GPUMC_SUM_TO_ZERO, .size = k ? 3 : 6,
+                                                        .dims = k ? NULL : dims, .n_dims = k ? 0 : 2 } };
+        const gpumc_model m = { .name = "sums", .params = pair, .n_params = 2,
+                                .log_density = k == 2 ? loose_one : loose };
+        gpumc_error error = { GPUMC_OK, "" };
+        CHECK((gpumc_check_gradient(&m, NULL, NULL, &error) == GPUMC_OK) == (k == 2), "%d: %s", k, error.text);
+        CHECK(k == 2 || strstr(error.text, "depend on \"b\" at all"), "%d: %s", k, error.text);
+    }
+}
 static void check_loose(void)
 {
     static const gpumc_param second[] = { { .name = "b" }, { .name = "b", .kind = GPUMC_POSITIVE },
@@ -2483,6 +2502,7 @@ int main(void)
     check_jump_is_named();
     check_cause_of_jump();
     check_loose();
+    check_loose_sums();
     check_change_is_named();
     check_towards_0();
     check_open_above();
