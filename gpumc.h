@@ -19585,7 +19585,10 @@ static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
            && gpumc__group_in(m->index->variables[1 + f->n_blocks].name) != GPUMC__STATS) f->n_blocks++;
     gpumc__place_merge(&arena, m);
     f->memory = arena.base = (char *)gpumc__allocate(&f->allocator, arena.used);
-    if (!arena.base) return gpumc__fail_memory(m->error, arena.used);
+    if (!arena.base)
+        return gpumc__fail(m->error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes for %.0f chains of %.0f "
+                           "draws and %.0f columns were refused; merge fewer stores", (double)arena.used,
+                           (double)f->n_chains, (double)f->n_draws, (double)f->n_columns);
     arena.used = 0;
     gpumc__place_merge(&arena, m);
     memset(f->stats, 0, f->n_chains * f->n_draws * sizeof *f->stats);
@@ -19624,7 +19627,7 @@ GPUMC_API gpumc_status gpumc_merge(const char *const *paths, size_t n_paths, con
     }
     const size_t bytes = gpumc__size_mul(n_paths, sizeof *m.index);
     if (!status) m.index = (gpumc_data *)gpumc__allocate(&fit->allocator, gpumc__size_add(bytes, m.room));
-    if (!status && !m.index) status = gpumc__fail_memory(&error, bytes);
+    if (!status && !m.index) status = gpumc__fail_memory(&error, gpumc__size_add(bytes, m.room));
     if (!status) {
         m.path = (char *)m.index + bytes;
         memset(m.index, 0, bytes);

@@ -673,16 +673,19 @@ static void check_merge(void)
     gpumc_free(&merged);
     CHECK(l.live == 0, "%d blocks leaked", (int)l.live);
 
+    int of_draws = 0;
     for (size_t n = 1;; n++) {                             /* each allocation refused */
         ledger refusing = { .refuse_at = n };
         const gpumc_allocator refuses = ledger_allocator(&refusing);
         const gpumc_status status = gpumc_merge(paths, 2, &refuses, &merged);
         const int says_so = strstr(merged.message, "out of memory") != NULL;
+        of_draws += strstr(merged.message, "for 5 chains of 50 draws") != NULL;
         gpumc_free(&merged);
         CHECK(refusing.live == 0, "allocation %d: %d blocks leaked", (int)n, (int)refusing.live);
         if (refusing.calls < n) break;
         CHECK(status == GPUMC_ERROR_MEMORY && says_so, "allocation %d: %d", (int)n, status);
     }
+    CHECK(of_draws == 1, "that memory for draws is lacking is said %d times", of_draws);
     gpumc_free(&all);
     gpumc_free(&other);
     clean();
