@@ -16677,9 +16677,9 @@ static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_m
 
 static const gpumc_block *gpumc__block_of(const gpumc_fit *fit, size_t column)
 {
-    size_t i = 0;
-    while (i < fit->n_blocks && column - fit->blocks[i].offset >= fit->blocks[i].size) i++;
-    return i < fit->n_blocks ? &fit->blocks[i] : NULL;
+    const gpumc_block *b = fit->blocks;
+    for (size_t n = fit->n_blocks; n > 1; n -= n / 2) if (b[n / 2].offset <= column) b += n / 2;
+    return fit->n_blocks > 0 && column - b->offset < b->size ? b : NULL;
 }
 
 GPUMC_API size_t gpumc_column_name(const gpumc_fit *fit, size_t column, char *text, size_t size)
@@ -17703,6 +17703,7 @@ typedef struct gpumc__reader {
     gpumc_data *data;
     gpumc__buffer variables;             /* those of data */
     gpumc__buffer values;                /* of the current variable (JSON), of all rows (CSV) */
+    gpumc__buffer places;                /* hash table of names: one more than the variable's index, or 0 */
     const char *field;                   /* the current one of CSV, without the blanks and quotes around it */
     size_t field_length;
     const char *subject;                 /* the variable to be named in messages, or NULL */
@@ -17778,6 +17779,26 @@ static int gpumc__is_utf8(const char *text)
     return 1;
 }
 
+#define GPUMC__FNV_START 0xcbf29ce484222325ULL
+
+/* FNV-1a. Each step is a bijection of the sum, so that any single changed byte shows. NULL has no bytes. */
+static uint64_t gpumc__checksum(uint64_t sum, const void *data, size_t bytes)
+{
+    const unsigned char *at = (const unsigned char *)data;
+    while (at && bytes-- > 0) sum = (sum ^ *at++) * 0x100000001b3ULL;
+    return sum;
+}
+
+/* Where the table of names has this one or, with a 0, would have it. */
+static size_t *gpumc__place_of(const gpumc__reader *r, const char *name)
+{
+    size_t *places = (size_t *)r->places.items;
+    const size_t n = r->places.room;
+    size_t k = (size_t)gpumc__checksum(GPUMC__FNV_START, name, strlen(name)) % n;
+    while (places[k] && strcmp(r->data->variables[places[k] - 1].name, name) != 0) k = (k + 1) % n;
+    return &places[k];
+}
+
 /* Adds a variable, still empty. A doubled quote in its name stands for one, as in CSV; JSON has none. */
 static int gpumc__add_variable(gpumc__reader *r, const char *at, const char *name, size_t length)
 {
@@ -17800,8 +17821,15 @@ static int gpumc__add_variable(gpumc__reader *r, const char *at, const char *nam
     if (v->name + strlen(v->name) < to || !gpumc__is_utf8(v->name))
         return gpumc__malformed(r, at, "a name with control characters, or not UTF-8");
     r->subject = v->name;
-    for (const gpumc_variable *other = data->variables; other < v; other++)
-        if (strcmp(other->name, v->name) == 0) return gpumc__malformed(r, at, "the second of this name");
+    if (r->places.room < 2 * data->n_variables) {
+        if (!gpumc__reserve(&data->allocator, &r->places, 4 * data->n_variables, sizeof(size_t), r->error))
+            return 0;
+        memset(r->places.items, 0, r->places.room * sizeof(size_t));
+        for (size_t i = 0; data->variables + i < v; i++) *gpumc__place_of(r, data->variables[i].name) = i + 1;
+    }
+    size_t *place = gpumc__place_of(r, v->name);
+    if (*place) return gpumc__malformed(r, at, "the second of this name");
+    *place = data->n_variables;
     return 1;
 }
 
@@ -17830,11 +17858,13 @@ static gpumc_status gpumc__read_text(const char *text, size_t length, const char
     if (!data || (!text && length)) return GPUMC__BAD_ARGUMENT(error, "text or data is NULL");
     const char *start = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
     gpumc__reader r = { start, start, length ? text + length : text, path, csv ? *csv : defaults, data,
-                        { NULL, 0, 0 }, { NULL, 0, 0 }, NULL, 0, NULL, 0, GPUMC_ERROR_MEMORY, error };
+                        { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 }, NULL, 0, NULL, 0,
+                        GPUMC_ERROR_MEMORY, error };
     data->variables = NULL;
     data->n_variables = 0;
     const int done = parse(&r);
     gpumc__release(&data->allocator, r.values.items);
+    gpumc__release(&data->allocator, r.places.items);
     if (!done) gpumc_data_free(data);
     return done ? GPUMC_OK : r.failure;
 }
@@ -18421,16 +18451,6 @@ static void gpumc__put_rows(gpumc__writer *w, int type, const void *rows, size_t
             gpumc__put_bytes(w, bytes, type == GPUMC__B1 ? 1 : 8);
         }
     }
-}
-
-#define GPUMC__FNV_START 0xcbf29ce484222325ULL
-
-/* FNV-1a. Each step is a bijection of the sum, so that any single changed byte shows. NULL has no bytes. */
-static uint64_t gpumc__checksum(uint64_t sum, const void *data, size_t bytes)
-{
-    const unsigned char *at = (const unsigned char *)data;
-    while (at && bytes-- > 0) sum = (sum ^ *at++) * 0x100000001b3ULL;
-    return sum;
 }
 
 enum { GPUMC__MAX_DIMS = 30 };           /* NumPy takes 32 */
