@@ -10973,7 +10973,8 @@ typedef struct gpumc__hier_set {
     gpumc_rows *rows, *guide;                /* guide: the same as rows if none is given */
 } gpumc__hier_set;
 
-typedef struct gpumc__hier_site { volatile int lost; char text[300]; } gpumc__hier_site;
+/* after: the text once a GPU is lost. Neither text changes then: users may have it in hand. */
+typedef struct gpumc__hier_site { volatile int taken, lost; char text[300], after[300]; } gpumc__hier_site;
 typedef struct gpumc__hier_slot {            /* scratch of one thread */
     volatile int taken;
     double *work;
@@ -11303,8 +11304,11 @@ static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set 
 
 static void gpumc__hier_fail(const gpumc_hier *h, const gpumc_error *error)
 {
-    if (gpumc__take_flag(&h->where->lost))
-        snprintf(h->where->text, sizeof h->where->text, "CPU: %.290s", error->text);
+    gpumc__hier_site *where = h->where;
+    while (!gpumc__take_flag(&where->taken)) gpumc__yield();
+    if (!where->lost) snprintf(where->after, sizeof where->after, "CPU: %.290s", error->text);
+    where->lost = 1;
+    gpumc__give_flag(&where->taken);
 }
 
 /* Starts the GPU on all sets that it has; returns NULL where it has none, or where it fails. */
@@ -12401,7 +12405,14 @@ GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
 }
 
 GPUMC_API const gpumc_model *gpumc_hier_model(const gpumc_hier *hier) { return hier ? &hier->model : NULL; }
-GPUMC_API const char *gpumc_hier_where(const gpumc_hier *hier) { return hier ? hier->where->text : ""; }
+GPUMC_API const char *gpumc_hier_where(const gpumc_hier *hier)
+{
+    if (!hier) return "";
+    while (!gpumc__take_flag(&hier->where->taken)) gpumc__yield();
+    const char *text = hier->where->lost ? hier->where->after : hier->where->text;
+    gpumc__give_flag(&hier->where->taken);
+    return text;
+}
 GPUMC__HOT
 
 /* ========================================================================================= >>nuts

@@ -735,6 +735,26 @@ static void check_joined(void)
     refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"a\" with its factor, \"L\"", "or declare none"));
 }
 
+/* A GPU may be lost while another thread has the text about it in hand: that text stays. */
+static void check_where(void)
+{
+    gpumc_param params[] = { { .name = "mu" } };
+    gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 5, 0 } };
+    const gpumc_hier_data data = { .params = params, .n_params = 1, .priors = priors, .n_priors = 1 };
+    gpumc_error error = { GPUMC_ERROR_DEVICE, "GPU: kernel: lost" }, wrong = { GPUMC_OK, "" };
+    gpumc_hier *hier = gpumc_hier_create(&data, &wrong);
+    CHECK(hier != NULL, "%s", wrong.text);
+    if (!hier) return;
+    const char *before = gpumc_hier_where(hier);
+    for (int k = 0; k < 2; k++) {
+        gpumc__hier_fail(hier, &error);
+        CHECK(strcmp(before, "CPU") == 0 && strcmp(gpumc_hier_where(hier), "CPU: GPU: kernel: lost") == 0,
+              "%s, then %s", before, gpumc_hier_where(hier));
+        strcpy(error.text, "GPU: lost again");
+    }
+    gpumc_hier_free(hier);
+}
+
 /* An intercept and dummies of all levels, of which the data identify only the sums: refused, but accepted if one has
    a prior, however wide. With 3 or 200 elements of a hierarchy besides; in the latter case these are not examined. */
 typedef struct dummies { double prior; size_t n_others; } dummies;
@@ -852,6 +872,7 @@ static void check_gradients(void)
     check_far_gradients();
     check_shared_memory();
     check_joined();
+    check_where();
     check_combined();
     b.wrong_factor = 0;
     CHECK(gpumc_check_gradient(&m, init, &report, &error) == GPUMC_OK, "%s", error.text);
