@@ -1162,7 +1162,8 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
    Invalid parameters, and NaN anywhere, give NaN. Outside the support a log density is -infinity, with some
    families even where a parameter is NaN, and its derivatives are meaningless; a cdf is 0 below and 1 above.
    Counts are doubles with whole values: a log mass at any other is -infinity, a cdf takes the whole number
-   below. An infinite y is a valid argument, an end of the real line.
+   below. An infinite y is a valid argument, an end of the real line. A log density of cauchy or student_t is
+   -infinity where the square of (y - mu) / sigma overflows, beyond 1e154: to avoid it would slow all rows.
 
    Where conventions differ: sigma is a standard deviation or scale, never a variance; exponential, gamma and
    exp_mod_normal take a rate, weibull and inv_gamma (shape, scale), loglogistic (scale, shape);
