@@ -1910,7 +1910,7 @@ GPUMC_API double gpumc_von_mises_rng(gpumc_rng *rng, double mu, double kappa);
    nothing allocated; where scratch is needed the caller gives it as work. Matrices are square, row-major; of
    a factor or a symmetric matrix only the lower triangle is read. NaN and -infinity as above. */
 
-/* log sum_k exp(x_k), for mixtures and discrete parameters summed out; -infinity where all x_k are. */
+/* log sum_k exp(x_k), for mixtures, or discrete values summed out; -infinity if all are, infinity if any. */
 GPUMC_API double gpumc_log_sum_exp_of(const double *x, size_t n, double *dx);
 
 /* ---- categorical_logit -------------------------------------------------- >>categorical_logit
@@ -5246,17 +5246,17 @@ static double gpumc__largest(const double *x, size_t n)
 }
 GPUMC_API double gpumc_log_sum_exp_of(const double *x, size_t n, double *dx)
 {
-    const double most = gpumc__largest(x, n), base = most > -GPUMC_INF ? most : 0;
+    const double most = gpumc__largest(x, n), base = gpumc__is_finite(most) ? most : 0;
     double sum = 0;
     for (size_t i = 0; i < n; i++) sum += gpumc__exp(x[i] - base);
     const double total = base + gpumc__log(sum);
-    for (size_t i = 0; dx && sum > 0 && i < n; i++) dx[i] += gpumc__exp(x[i] - total);
+    for (size_t i = 0; dx && sum > 0 && i < n; i++) dx[i] += x[i] == total ? 1 : gpumc__exp(x[i] - total);
     return total;
 }
 GPUMC_API double gpumc_categorical_logit_lpmf(double y, const double *eta, size_t K, double *deta)
 {
     const double total = gpumc_log_sum_exp_of(eta, K, NULL);
-    if (!(total > -GPUMC_INF) || y != y) return GPUMC_NAN;
+    if (!gpumc__is_finite(total) || y != y) return GPUMC_NAN;
     if (!gpumc__is_category(y, K)) return -GPUMC_INF;
     for (size_t k = 0; k < K; k++) gpumc__add_at(deta, k, -gpumc__exp(eta[k] - total));
     gpumc__add_at(deta, (size_t)y, 1);
@@ -5274,7 +5274,7 @@ GPUMC_API double gpumc_categorical_logit_rng(gpumc_rng *rng, const double *eta, 
     const double total = gpumc_log_sum_exp_of(eta, K, NULL);
     double left = gpumc_rng_uniform(rng);
     size_t k = 0;
-    if (!(total > -GPUMC_INF)) return GPUMC_NAN;
+    if (!gpumc__is_finite(total)) return GPUMC_NAN;
     while (k < K - 1 && (left -= gpumc__exp(eta[k] - total)) >= 0) k++;
     return (double)k;
 }

@@ -922,6 +922,13 @@ static void check_vector_edges(void)
           && fabs(shares[1] - 5.2689414213699951) < 1e-12 && fabs(shares[2] - 0.7310585786300049) < 1e-12,
           "shares %.17g %.17g %.17g", shares[0], shares[1], shares[2]);
     CHECK(isnan(gpumc_log_sum_exp_of(bad_eta, 3, NULL)), "NaN among terms");
+    static const double all[3] = { -INFINITY, INFINITY, 1 }, both[2] = { NAN, INFINITY };
+    shares[0] = shares[1] = shares[2] = 0;
+    CHECK(gpumc_log_sum_exp_of(all, 3, shares) == INFINITY && shares[0] == 0 && shares[1] == 1 && shares[2] == 0,
+          "an infinite term: shares %g %g %g", shares[0], shares[1], shares[2]);
+    CHECK(isnan(gpumc_log_sum_exp_of(both, 2, NULL)), "NaN beside an infinity");
+    CHECK(isnan(gpumc_categorical_logit_lpmf(0, all, 3, NULL)) && isnan(gpumc_categorical_logit_rng(&rng, all, 3)),
+          "an infinite eta");
     CHECK(gpumc_categorical_logit_lpmf(-1, eta4, 4, NULL) == -INFINITY, "category -1");
     CHECK(gpumc_categorical_logit_lpmf(1.5, eta4, 4, NULL) == -INFINITY, "category 1.5");
     CHECK(isnan(gpumc_categorical_logit_lpmf(1, bad_eta, 3, NULL)), "eta with NaN");
