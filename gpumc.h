@@ -18083,6 +18083,9 @@ static int gpumc__csv_table(gpumc__reader *r)
     if (!r->csv.delimiter) r->csv.delimiter = ',';
     if (strchr("0123456789+-.eE\"#\r\n", r->csv.delimiter))
         return gpumc__malformed(r, r->at, "character %d cannot separate fields", r->csv.delimiter);
+    for (const char *at = r->at; at + 1 < r->end; at++)
+        if (*at == '\r' && at[1] != '\r' && at[1] != '\n')
+            return gpumc__malformed(r, at, "a return without a new line, which must end each line");
     while (r->at < r->end) {
         if (gpumc__csv_skip_line(r, &empty)) continue;
         if (empty) return gpumc__malformed(r, empty, "an empty line before others (a missing value is NA)");
