@@ -8770,6 +8770,16 @@ static gpumc_status gpumc__check_room(const gpumc_layout *l, const double *x, do
 static int gpumc__is_open(gpumc_kind kind)
 { return kind != GPUMC_INTERVAL && kind != GPUMC_UNIT && kind <= GPUMC_POSITIVE_ORDERED; }
 
+/* Whether value i of a block can do so: ordered ones between two others cannot, and those that sum to zero do
+   so against the next. */
+static int gpumc__is_open_at(const gpumc__placed *p, size_t i)
+{
+    const gpumc_kind kind = p->param->kind;
+    const int first = i % p->constraint.n == 0, last = (i + 1) % p->constraint.n == 0;
+    return kind == GPUMC_SUM_TO_ZERO ? !last
+        : gpumc__is_open(kind) && (kind < GPUMC_ORDERED || last || (first && kind == GPUMC_ORDERED));
+}
+
 /* Whether the density leaves value i free: no derivative by it, and the same density wherever it is moved, if
    values sum to zero against the next. */
 static int gpumc__is_free(const gpumc_layout *l, const gpumc_param *p, size_t i, double *x, double *g)
@@ -8800,11 +8810,9 @@ static gpumc_status gpumc__check_held(const gpumc_layout *l, double *x, double *
     size_t places[GPUMC__PROBES], n = 0;
     char name[64];
     gpumc__density(l, 0, x, g);
-    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
-        const gpumc_kind kind = p->param->kind;
-        const size_t some = kind == GPUMC_SUM_TO_ZERO ? 1 : gpumc__is_open(kind) ? p->size : 0;
-        for (size_t i = p->at; i < p->at + some; i++) if (g[i] == 0 && n < GPUMC__PROBES) places[n++] = i;
-    }
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
+        for (size_t i = p->at; i < p->at + p->size; i++)
+            if (g[i] == 0 && n < GPUMC__PROBES && gpumc__is_open_at(p, i - p->at)) places[n++] = i;
     for (size_t k = 0; k < n; k++) {
         const gpumc__placed *p = l->parts;
         while (places[k] >= p->at + p->size) p++;
