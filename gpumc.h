@@ -16717,10 +16717,11 @@ GPUMC_API size_t gpumc_column(const gpumc_fit *fit, const char *name)
         const gpumc_block *b = &fit->blocks[i];
         const size_t n = strlen(b->name);
         if (strncmp(name, b->name, n) != 0 || (name[n] != 0 && name[n] != '[')) continue;
-        for (size_t k = 0; k < b->size; k++) {
-            gpumc__element_name(b->name, b->size, b->dims, b->n_dims, k, text, sizeof text);
-            if (strcmp(text, name) == 0) return b->offset + k;
-        }
+        size_t k = 0;
+        char *at = (char *)name + n;
+        for (size_t d = 0; d < b->n_dims && *at; d++) k = k * b->dims[d] + strtoul(at + 1, &at, 10) - 1;
+        gpumc__element_name(b->name, b->size, b->dims, b->n_dims, k, text, sizeof text);
+        if (k < b->size && strcmp(text, name) == 0) return b->offset + k;
     }
     return SIZE_MAX;
 }

@@ -577,7 +577,8 @@ static void check_data_get(void)
 /* The time for names grows with their number, not with its square: then it would be a minute. */
 static void check_many_names(void)
 {
-    const size_t n = 100000, two = 2;
+    const size_t n = 100000, two = 2, dims[] = { 50, 2000 };
+    gpumc_block array = { "array", dims, 2, 0, 100000, 0, GPUMC_GENERATED };
     char *text = malloc(n * 16 + 16), name[32];
     gpumc_block *blocks = malloc(n * sizeof *blocks);
     gpumc_error error = { GPUMC_OK, "" };
@@ -609,6 +610,18 @@ static void check_many_names(void)
         n_right += strcmp(name, i % 3 == 0 ? "a" : i % 3 == 1 ? "b[1]" : "b[2]") == 0;
     }
     CHECK(n_right == 3 * n / 2 && gpumc_column_name(&fit, 3 * n / 2, name, sizeof name) == 0, "%zu names", n_right);
+    fit.blocks = &array;
+    fit.n_blocks = 1;
+    fit.n_columns = n;
+    for (size_t i = n_right = 0; i < n; i += 50) {
+        sprintf(name, "array[%zu,%zu]", i / 2000 + 1, i % 2000 + 1);
+        n_right += gpumc_column(&fit, name) == i;
+    }
+    CHECK(n_right == n / 50, "%zu columns", n_right);
+    static const char *const absent[] = { "array", "arra[1,1]", "array[1]", "array[1,1", "array[ 1,1]", "array[1,1]x",
+        "array[0,1]", "array[51,1]", "array[1,2001]", "array[01,1]", "array[1,1,1]", "array[-1,1]", "array[" };
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+        CHECK(gpumc_column(&fit, absent[i]) == SIZE_MAX, "%s is there", absent[i]);
     CHECK(clock() - begin < 5 * CLOCKS_PER_SEC, "%g s", (double)(clock() - begin) / CLOCKS_PER_SEC);
     free(blocks);
     free(text);
