@@ -17198,12 +17198,13 @@ static int gpumc__has_warning(const gpumc_fit *fit, gpumc_warning_code code)    
     return 0;
 }
 
-static GPUMC__PRINTF(5, 6) gpumc_status
+/* Appends a warning. That memory is refused is noted in the fit's status, for callers to see in the end. */
+static GPUMC__PRINTF(5, 6) void
     gpumc__warn(gpumc_fit *fit, gpumc_warning_code code, int note, double value, const char *format, ...)
 {
     const size_t n = fit->n_warnings;
     gpumc_warning *all = (gpumc_warning *)gpumc__allocate(&fit->allocator, (n + 1) * sizeof *all);
-    if (!all) return GPUMC_ERROR_MEMORY;
+    if (!all) { fit->status = GPUMC_ERROR_MEMORY; return; }
     if (n) memcpy(all, fit->warnings, n * sizeof *all);
     gpumc__release(&fit->allocator, fit->warnings);
     fit->warnings = all;
@@ -17215,7 +17216,6 @@ static GPUMC__PRINTF(5, 6) gpumc_status
     vsnprintf(w->text, sizeof w->text, format, arguments);
     va_end(arguments);
     if (code != GPUMC_W_CHECKPOINT) gpumc__put_points(w->text);       /* whose text has file names */
-    return GPUMC_OK;
 }
 
 /* How many columns or chains fail a check, and the three that fail it most. */
@@ -17392,8 +17392,8 @@ static const char *gpumc__hard_region(const gpumc_fit *fit)
         : "check priors and scales, centre covariates, declare location and scale of hierarchies";
 }
 
-/* Appends the findings as warnings, gravest first; returns 0 when memory is refused. As long as the list. */
-static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
+/* Appends the findings as warnings, gravest first. As long as the list. */
+static void gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
 {
     const double chains = (double)fit->n_chains, draws = (double)fit->n_draws, n = v->n_columns;
     const double all = v->draws * (fit->options.thin > 1 ? fit->options.thin : 1);
@@ -17404,10 +17404,9 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     const double residual = v->residual / (v->draws * (double)(fit->n_free ? fit->n_free : 1));
     gpumc__worst r_hat = v->r_hat;
     char names[GPUMC__NAMES], number[GPUMC__CELL];
-    int done = 1;
     for (int k = 0; k < 3; k++) r_hat.top[k].value = fmax(r_hat.top[k].value, 1.0101); /* prints above 1.01 */
 #define GPUMC__WARN(found, name, note, value, ...) \
-    if (found) done &= !gpumc__warn(fit, GPUMC_W_##name, note, value, __VA_ARGS__)
+    if (found) gpumc__warn(fit, GPUMC_W_##name, note, value, __VA_ARGS__)
     const int outside = 2 * v->beyond > v->divergent;
     const int few = !outside && divergent < 0.005 * all && asked < 0.95;
     GPUMC__WARN(v->draws > 0 && divergent > 0, DIVERGENT, 0, divergent / all, "%.0f of %.0f draws (%s %%) "
@@ -17471,24 +17470,25 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         : ": only its halves can be compared, and another mode would go unseen; run 4");
     GPUMC__WARN(draws < 100, FEW_DRAWS, 1, draws,
         "%.0f draws a chain: diagnostics and intervals are not dependable below 100", draws);
-    return done;
 }
 
 /* Makes all checks and appends their findings to fit->warnings. tails: strays lie in tails, not in a mode. */
-static gpumc_status gpumc__collect_warnings(gpumc_fit *fit, int tails)
+static void gpumc__collect_warnings(gpumc_fit *fit, int tails)
 {
     gpumc__review v;
     memset(&v, 0, sizeof v);
     v.fit = fit;
-    if (!gpumc__open_series(&v.sheet, gpumc_fit_series(fit, 0), &fit->allocator))
-        return v.sheet.flags & GPUMC_FLAG_MEMORY ? GPUMC_ERROR_MEMORY : GPUMC_OK;
+    if (!gpumc__open_series(&v.sheet, gpumc_fit_series(fit, 0), &fit->allocator)) {
+        if (v.sheet.flags & GPUMC_FLAG_MEMORY) fit->status = GPUMC_ERROR_MEMORY;
+        return;
+    }
     for (size_t c = 0; fit->stats && c < fit->n_chains; c++) gpumc__review_chain(&v, c);
     if (fit->stats && !tails && gpumc__on_spring(fit)) gpumc__review_strays(&v);
     for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
         for (size_t k = 0; b->group == GPUMC_GENERATED && k < b->size; k++)
             gpumc__review_column(&v, b, b->offset + k);
     gpumc__close_sheet(&v.sheet);
-    return gpumc__report_findings(fit, &v) ? GPUMC_OK : GPUMC_ERROR_MEMORY;
+    gpumc__report_findings(fit, &v);
 }
 
 /* ---- the printed summary ------------------------------------------------------------------------- */
@@ -19587,21 +19587,18 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
 }
 
 /* Repeats warnings that only a run can give, unless the merged draws have given them already. */
-static gpumc_status gpumc__merge_warnings(const gpumc__merge *m, size_t n)
+static void gpumc__merge_warnings(const gpumc__merge *m, size_t n)
 {
     static const gpumc_warning_code codes[] = { GPUMC_W_HELD, GPUMC_W_RESTARTED, GPUMC_W_NOT_MIXED,
         GPUMC_W_IMPROPER, GPUMC_W_UNSEEN, GPUMC_W_JUMPS, GPUMC_W_CHANGED, GPUMC_W_GRADIENT };
-    gpumc_status status = GPUMC_OK;
-    for (size_t k = 0; k < sizeof codes / sizeof *codes && !status; k++) {
+    for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
         size_t warned = 0;
         for (size_t i = 0; i < n; i++)
             warned += (uint32_t)gpumc__facts(m, i)[GPUMC__FACT_WARNED] >> codes[k] & 1;
         if (warned > 0 && !gpumc__has_warning(m->fit, codes[k]))
-            status = gpumc__warn(m->fit, codes[k], 0, (double)warned, "%.0f of %.0f merged "
-                                 "stores are of runs that warned of this: see what they printed",
-                                 (double)warned, (double)n);
+            gpumc__warn(m->fit, codes[k], 0, (double)warned, "%.0f of %.0f merged stores are of runs that "
+                        "warned of this: see what they printed", (double)warned, (double)n);
     }
-    return status;
 }
 
 /* The work of gpumc_merge, which provides the memory for indices and paths. */
@@ -19647,8 +19644,9 @@ static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
         const uint32_t said = (uint32_t)gpumc__facts(m, i)[GPUMC__FACT_WARNED];
         tails &= said & GPUMC__JUDGED && !(said >> GPUMC_W_HELD & 1);
     }
-    if (!status && (gpumc__collect_warnings(f, tails) != GPUMC_OK || gpumc__merge_warnings(m, n) != GPUMC_OK))
-        status = gpumc__fail(m->error, GPUMC_ERROR_MEMORY, "out of memory for warnings");
+    if (!status) gpumc__collect_warnings(f, tails);
+    if (!status) gpumc__merge_warnings(m, n);
+    if (f->status) status = gpumc__fail(m->error, f->status, "out of memory for warnings");
     if (!status && longest > (double)f->n_draws)
         gpumc__fail(m->error, GPUMC_OK, "note: chains were cut to %.0f draws, the length of the shortest; "
                     "the longest had %.0f", (double)f->n_draws, longest);
@@ -22479,6 +22477,14 @@ static gpumc_rng gpumc__start_rng(const gpumc__run *r, size_t c, int k)
                         r->options->first_chain_id + (uint32_t)c);
 }
 
+/* Whether every block has an init, so that nothing of a start point is drawn at random. */
+static int gpumc__all_given(const gpumc_layout *l)
+{
+    size_t k = 0;
+    while (k < l->n_parts && l->parts[k].param->init) k++;
+    return k == l->n_parts;
+}
+
 /* Scales the coordinates of a start point that were drawn at random: blocks without init. */
 static void gpumc__start_scale(const gpumc_layout *l, double *q, double by)
 {
@@ -22512,8 +22518,7 @@ static const gpumc_stop_flag *gpumc__stop_at_start(const gpumc__run *r)
 static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_error *error)
 {
     const gpumc_layout *l = r->layout;
-    int tries = 1;
-    for (size_t i = 0; i < l->n_parts; i++) if (!l->parts[i].param->init) tries = GPUMC__START_TRIES;
+    const int tries = gpumc__all_given(l) ? 1 : GPUMC__START_TRIES;
     for (int k = 0; k < tries && !gpumc__is_requested(gpumc__stop_at_start(r)); k++) {
         gpumc_rng rng = gpumc__start_rng(r, c, k);
         for (size_t i = 0; i < l->n_free; i++)
@@ -22550,9 +22555,7 @@ static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
     const size_t n = l->n_free, stride = gpumc__climb_bytes(l) / sizeof(double) + 1;
     const size_t one = gpumc__size_add(sizeof(gpumc__climb), gpumc__size_mul(stride, sizeof(double)));
     const size_t bytes = gpumc__size_add(gpumc__size_mul(r->n_chains, one), n);
-    int given = 1;
-    for (size_t i = 0; i < l->n_parts; i++) given &= l->parts[i].param->init != NULL;
-    if (given) return GPUMC_OK;
+    if (gpumc__all_given(l)) return GPUMC_OK;
     gpumc__climb *climbs = (gpumc__climb *)gpumc__allocate(&r->options->allocator, bytes);
     if (!climbs) return gpumc__fail_memory(error, bytes);
     unsigned char *notches = (unsigned char *)climbs + bytes - n;
@@ -22842,14 +22845,30 @@ static void gpumc__finish_fit(gpumc__run *r)
 static const double *gpumc__draw_at(const gpumc_fit *f, size_t chain, size_t draw)
 { return f->draws + (chain * f->draw_capacity + draw) * f->n_columns; }
 
-/* Moves the warning appended last to the front of the list: it may be the cause of the others. */
-static gpumc_status gpumc__put_first(gpumc_fit *f, gpumc_status warned)
+/* Free coordinates q of natural values; returns whether these have any. */
+static int gpumc__free_of(const gpumc__run *r, const double *x, double *q)
+{ return gpumc_model_unconstrain(r->layout, x, q, r->chains[0].work, NULL) == GPUMC_OK; }
+
+/* Log density and gradient at natural values, or at free coordinates, whose natural values the first chain's
+   work then has. */
+static double gpumc__look(const gpumc__run *r, const double *x, double *g)
 {
-    if (warned != GPUMC_OK) return warned;
+    r->fit->sampling_gradients++;
+    return gpumc__density(r->layout, 0, x, g);
+}
+static double gpumc__look_free(const gpumc__run *r, const double *q, double *g)
+{
+    r->fit->sampling_gradients++;
+    return gpumc_model_eval(r->layout, q, g, r->chains[0].work);
+}
+
+/* Moves the warning appended last to the front of the list: it may be the cause of the others. */
+static void gpumc__put_first(gpumc_fit *f)
+{
+    if (f->status != GPUMC_OK) return;                               /* it was not appended */
     const gpumc_warning last = f->warnings[f->n_warnings - 1];
     memmove(f->warnings + 1, f->warnings, (f->n_warnings - 1) * sizeof last);
     f->warnings[0] = last;
-    return GPUMC_OK;
 }
 
 /* Whether the density of log x_i, x_i > 0, falls towards 0, by its mean slope at draws below `from`. */
@@ -22934,8 +22953,7 @@ static int gpumc__is_endless(const gpumc__run *r, const gpumc__placed *p, size_t
         for (; step < 3; step++) {
             const double by = side ? -reach[step] : reach[step];
             x[i] = is_real ? draw[i] + by * sd : base + (draw[i] - base) * gpumc__exp(by);
-            at[step] = gpumc__density(r->layout, 0, x, g) + (is_real ? 0 : by + n * (by - 0.5));
-            r->fit->sampling_gradients++;
+            at[step] = gpumc__look(r, x, g) + (is_real ? 0 : by + n * (by - 0.5));
             if (!(at[step] > lp - GPUMC__PLATEAU && at[step] < GPUMC_INF)) break;
         }
         if (step == 3 && at[0] - at[1] < least_fall) return 1;
@@ -22952,10 +22970,8 @@ static size_t gpumc__endless(const gpumc__run *r)
     const gpumc_fit *f = r->fit;
     double *x = r->chains[0].work, *g = x + l->n_natural;
     for (size_t c = 0; c < f->n_chains; c += c + 1 < f->n_chains ? f->n_chains - 1 : 1) {
-        const double *draw = gpumc__draw_at(f, c, f->n_draws / 2);
-        const double lp = gpumc__density(l, 0, draw, g);
+        const double *draw = gpumc__draw_at(f, c, f->n_draws / 2), lp = gpumc__look(r, draw, g);
         size_t n = 0;
-        r->fit->sampling_gradients++;
         for (size_t turn = 0; turn < GPUMC__LINES; turn++)
             for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && n < GPUMC__LINES; p++) {
                 if (turn >= p->size || p->param->kind == GPUMC_INTERVAL || p->param->kind > GPUMC_AFFINE)
@@ -22968,7 +22984,7 @@ static size_t gpumc__endless(const gpumc__run *r)
 }
 
 /* A missing prior may be the cause of all other warnings, so this one is put first. */
-static gpumc_status gpumc__warn_of_improper(gpumc__run *r, int finished)
+static void gpumc__warn_of_improper(gpumc__run *r, int finished)
 {
     const gpumc_layout *l = r->layout;
     gpumc_fit *f = r->fit;
@@ -22992,11 +23008,12 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r, int finished)
             if ((wrong = gpumc__improper(r, p, i, doubted)) != NULL) loose = i;
     if (!wrong && finished && f->draws && f->n_draws > 4 && (loose = gpumc__endless(r)) != GPUMC__NONE)
         wrong = "far beyond the draws the log density does not fall, so that its mass is infinite";
-    if (!wrong) return GPUMC_OK;
+    if (!wrong) return;
     gpumc_column_name(f, loose, name, sizeof name);
-    return gpumc__put_first(f, gpumc__warn(
-        f, GPUMC_W_IMPROPER, 0, (double)loose, "the posterior of %s seems improper: %s. Give it a prior, or "
-        "a narrower one, or leave it out; until then no draw of any parameter means much", name, wrong));
+    gpumc__warn(f, GPUMC_W_IMPROPER, 0, (double)loose, "the posterior of %s seems improper: %s. Give it a "
+                "prior, or a narrower one, or leave it out; until then no draw of any parameter means much",
+                name, wrong);
+    gpumc__put_first(f);
 }
 
 /* ---- where the density jumps ----------------------------------------------------------------------
@@ -23007,10 +23024,7 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r, int finished)
    they are continued by a quarter at either end. At an infinite step draws diverge, and the warning of
    divergences covers it. */
 enum { GPUMC__SEGMENTS = 12, GPUMC__HALVINGS = 36, GPUMC__MOVED_ALONE = 256 };
-typedef struct gpumc__segment {
-    gpumc__run *run;
-    double *from, *by, *point, *grad, *work;
-} gpumc__segment;
+typedef struct gpumc__segment { gpumc__run *run; double *from, *by, *point, *grad; } gpumc__segment;
 typedef struct gpumc__post { double t, lp, slope; } gpumc__post;
 
 static gpumc__post gpumc__segment_at(const gpumc__segment *w, double t)
@@ -23018,9 +23032,8 @@ static gpumc__post gpumc__segment_at(const gpumc__segment *w, double t)
     const size_t n = w->run->layout->n_free;
     gpumc__post post = { t, 0, 0 };
     for (size_t i = 0; i < n; i++) w->point[i] = w->from[i] + t * w->by[i];
-    post.lp = gpumc_model_eval(w->run->layout, w->point, w->grad, w->work);
+    post.lp = gpumc__look_free(w->run, w->point, w->grad);
     post.slope = gpumc__dot(w->grad, w->by, n);
-    w->run->fit->sampling_gradients++;
     return post;
 }
 
@@ -23029,7 +23042,6 @@ static gpumc__post gpumc__segment_at(const gpumc__segment *w, double t)
 static int gpumc__segment_along(const gpumc__segment *w, size_t k, size_t n_ways)
 {
     const gpumc_fit *f = w->run->fit;
-    const gpumc_layout *l = w->run->layout;
     const size_t n_columns = f->n_params_columns, column = n_ways > n_columns ? k : k * n_columns / n_ways;
     const size_t first = k * f->n_draws / n_ways;
     const double *least = gpumc__draw_at(f, k % f->n_chains, first);
@@ -23040,9 +23052,8 @@ static int gpumc__segment_along(const gpumc__segment *w, size_t k, size_t n_ways
             least = draw[column] < least[column] ? draw : least;
             most = draw[column] > most[column] ? draw : most;
         }
-    if (gpumc_model_unconstrain(l, least, w->from, w->work, NULL) != GPUMC_OK
-        || gpumc_model_unconstrain(l, most, w->by, w->work, NULL) != GPUMC_OK) return 0;
-    gpumc__add_multiple(w->by, -1, w->from, l->n_free);
+    if (!gpumc__free_of(w->run, least, w->from) || !gpumc__free_of(w->run, most, w->by)) return 0;
+    gpumc__add_multiple(w->by, -1, w->from, f->n_free);
     return 1;
 }
 
@@ -23067,32 +23078,28 @@ static double gpumc__segment_jump(const gpumc__segment *w, double from, double t
 /* The natural value that makes most of the jump when it alone moves from a to b; at: its value at a. */
 static size_t gpumc__segment_cause(const gpumc__segment *w, double a, double b, double jump, double *at)
 {
-    const gpumc_layout *l = w->run->layout;
-    const size_t n = l->n_natural, bytes = n * sizeof(double);
+    const size_t n = w->run->layout->n_natural, bytes = n * sizeof(double);
     double *x = w->run->adapt->model_work, *end = x + n, *grad = end + n;
     gpumc__segment_at(w, b);
-    memcpy(end, w->work, bytes);
+    memcpy(end, w->run->chains[0].work, bytes);
     gpumc__segment_at(w, a);
-    memcpy(x, w->work, bytes);
-    const double lp = gpumc__density(l, 0, x, grad);
+    memcpy(x, w->run->chains[0].work, bytes);
+    const double lp = gpumc__density(w->run->layout, 0, x, grad);
     for (size_t i = 0; i < gpumc__smaller(n, GPUMC__MOVED_ALONE); i++) {
         *at = x[i];
         x[i] = end[i];
-        w->run->fit->sampling_gradients++;
-        if (fabs(gpumc__density(l, 0, x, grad) - lp) > 0.5 * fabs(jump)) return i;
+        if (fabs(gpumc__look(w->run, x, grad) - lp) > 0.5 * fabs(jump)) return i;
         x[i] = *at;
     }
     return GPUMC__NONE;
 }
 
-static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
+static void gpumc__warn_of_jumps(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
-    const gpumc_layout *l = r->layout;
     static const double ends[3][2] = { { 0, 1 }, { -0.25, 0 }, { 1, 1.25 } };
     double *rows = r->adapt->moments, jump = 0;
-    const gpumc__segment w = { r, rows, rows + l->n_free, rows + 2 * l->n_free, rows + 3 * l->n_free,
-                           r->chains[0].work };
+    const gpumc__segment w = { r, rows, rows + f->n_free, rows + 2 * f->n_free, rows + 3 * f->n_free };
     const uint64_t some = (f->warmup_gradients + f->sampling_gradients) / 1000;
     const size_t n_ways = gpumc__smaller((size_t)some + 1, GPUMC__SEGMENTS);
     double at;
@@ -23102,17 +23109,17 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
     for (size_t k = 0; k < n_parts * n_ways && f->n_draws > 1 && jump == 0; k++)
         if (gpumc__segment_along(&w, k % n_ways, n_ways))
             jump = gpumc__segment_jump(&w, ends[k / n_ways][0], ends[k / n_ways][1], &a, &b);
-    if (jump == 0) return GPUMC_OK;
+    if (jump == 0) return;
     const size_t cause = gpumc__segment_cause(&w, a.t, b.t, jump, &at);
     if (cause != GPUMC__NONE) {
         gpumc_column_name(f, cause, name, sizeof name);
         at = fabs(at) < 1e-9 * gpumc_summarise(f, cause).sd ? 0 : at;
         snprintf(where, sizeof where, "as %s passes %.6g", name, at);
     }
-    return gpumc__put_first(f, gpumc__warn(
-        f, GPUMC_W_JUMPS, 0, jump, "the log density jumps by %.3g %s, which its gradient does not show: is "
-        "there an if, a floor or a comparison in it? Sum out discrete values, or smooth the jump", fabs(jump),
-        where));
+    gpumc__warn(f, GPUMC_W_JUMPS, 0, jump, "the log density jumps by %.3g %s, which its gradient does not "
+                "show: is there an if, a floor or a comparison in it? Sum out discrete values, or smooth the "
+                "jump", fabs(jump), where);
+    gpumc__put_first(f);
 }
 
 /* ---- the same density again ---------------------------------------------------------------------- */
@@ -23120,10 +23127,9 @@ static gpumc_status gpumc__warn_of_jumps(gpumc__run *r)
 static int gpumc__is_rounded(gpumc__run *r, const double *draw, double *q)
 {
     const gpumc_layout *l = r->layout;
-    double *x = r->adapt->model_work, *nearly = r->chains[0].nuts->x, *work = r->chains[0].work;
+    double *x = r->adapt->model_work, *nearly = r->chains[0].nuts->x;
     for (size_t i = 0; i < l->n_natural; i++) x[i] = draw[i] * (1 - 1e-13);
-    if (gpumc_model_unconstrain(l, draw, q, work, NULL) != GPUMC_OK
-        || gpumc_model_unconstrain(l, x, nearly, work, NULL) != GPUMC_OK) return 1;
+    if (!gpumc__free_of(r, draw, q) || !gpumc__free_of(r, x, nearly)) return 1;
     for (size_t i = 0; i < l->n_free; i++) if (fabs(nearly[i] - q[i]) > 1e-6 * (1 + fabs(q[i]))) return 1;
     return 0;
 }
@@ -23133,15 +23139,13 @@ static int gpumc__is_coarse(gpumc__run *r, const double *draw)
     const size_t n = r->layout->n_natural;
     double *x = r->adapt->model_work, *g = x + n;
     for (size_t i = 0; i < n; i++) x[i] = draw[i] * (1 + (i % 2 ? 1e-13 : -1e-13));
-    r->fit->sampling_gradients += 2;
-    return !(fabs(gpumc__density(r->layout, 0, x, g) - gpumc__density(r->layout, 0, draw, g)) < 1e-6);
+    return !(fabs(gpumc__look(r, x, g) - gpumc__look(r, draw, g)) < 1e-6);
 }
 
 /* Evaluates draws again, by this thread alone; rounding of the stored values is allowed for. */
-static gpumc_status gpumc__warn_of_change(gpumc__run *r)
+static void gpumc__warn_of_change(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
-    const gpumc_layout *l = r->layout;
     double *q = r->chains[0].nuts->scratch, *grad = r->chains[0].nuts->x, *work = r->chains[0].work;
     const size_t n = gpumc__smaller(f->n_draws, 25);
     double changed = 0, most = 0;
@@ -23150,23 +23154,22 @@ static gpumc_status gpumc__warn_of_change(gpumc__run *r)
         const double *draw = f->draws + place * f->n_columns, then = f->stats[place].lp;
         double doubt = 1e-6 * (1 + fabs(then));
         if (gpumc__is_rounded(r, draw, q)) continue;
-        double lp = gpumc_model_eval(l, q, grad, work);
-        for (size_t i = 0; i < l->n_free; i++) doubt += 1e-12 * fabs(q[i] * grad[i]);
-        lp += gpumc__to_kinds(l, q, draw, NULL, work);
-        f->sampling_gradients++;
+        double lp = gpumc__look_free(r, q, grad);
+        for (size_t i = 0; i < f->n_free; i++) doubt += 1e-12 * fabs(q[i] * grad[i]);
+        lp += gpumc__to_kinds(r->layout, q, draw, NULL, work);
         if (fabs(lp - then) <= doubt) continue;
         changed++;
         most = fmax(most, fabs(lp - then));
     }
-    if (changed < 3) return GPUMC_OK;
-    return gpumc__put_first(f, gpumc__warn(
-        f, GPUMC_W_CHANGED, 0, changed, "evaluated again, the log density differs at %.0f of %.0f draws, by "
-        "up to %.3g: it must depend on x and data alone; does it write to memory that threads share?",
-        changed, (double)(n * f->n_chains), most));
+    if (changed < 3) return;
+    gpumc__warn(f, GPUMC_W_CHANGED, 0, changed, "evaluated again, the log density differs at %.0f of %.0f "
+                "draws, by up to %.3g: it must depend on x and data alone; does it write to memory that "
+                "threads share?", changed, (double)(n * f->n_chains), most);
+    gpumc__put_first(f);
 }
 
 /* Repeats the start's gradient check at draws: a start may lie where a wrong gradient is nearly 0. */
-static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
+static void gpumc__warn_of_gradient(gpumc__run *r)
 {
     enum { LOOKED_AT = 4 };
     gpumc_fit *f = r->fit;
@@ -23175,7 +23178,7 @@ static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
     gpumc_gradient_report seen, wrong = { "", 0, 0, 0, 0, 0 };
     gpumc_error error;
     int n_wrong = 0;
-    if (!q) return GPUMC_ERROR_MEMORY;
+    if (!q) { f->status = GPUMC_ERROR_MEMORY; return; }
     for (size_t k = 0; k < LOOKED_AT; k++) {
         const double *draw = gpumc__draw_at(f, k % f->n_chains, (2 * k + 1) * f->n_draws / (2 * LOOKED_AT));
         if (gpumc__is_rounded(r, draw, q) || gpumc__is_coarse(r, draw)) continue;
@@ -23183,12 +23186,12 @@ static gpumc_status gpumc__warn_of_gradient(gpumc__run *r)
         if (seen.n_failed > 0) { wrong = seen; n_wrong++; }
     }
     gpumc__release(&f->allocator, q);
-    if (n_wrong < 2) return GPUMC_OK;
-    return gpumc__put_first(f, gpumc__warn(
-        f, GPUMC_W_GRADIENT, 0, n_wrong, "the gradient is wrong at %d of %d draws: the derivative with "
-        "respect to %s is %.6g, where differences give %.6g (free coordinates); look for a wrong sign or a "
-        "missing term, and mend that first", n_wrong, (int)LOOKED_AT, wrong.name, wrong.analytic,
-        wrong.numeric));
+    if (n_wrong < 2) return;
+    gpumc__warn(f, GPUMC_W_GRADIENT, 0, n_wrong, "the gradient is wrong at %d of %d draws: the derivative "
+                "with respect to %s is %.6g, where differences give %.6g (free coordinates); look for a "
+                "wrong sign or a missing term, and mend that first", n_wrong, (int)LOOKED_AT, wrong.name,
+                wrong.analytic, wrong.numeric);
+    gpumc__put_first(f);
 }
 
 /* ---- what no draw has reached -------------------------------------------------------------------- */
@@ -23200,7 +23203,7 @@ typedef struct gpumc__lines {
     gpumc__run *run;
     size_t n, which[GPUMC__LINES];                         /* free coordinates */
     gpumc__extent extents[GPUMC__LINES];                   /* in a column of each */
-    double *q, *point, *work, lp;                          /* q, lp: the draw on the line; scratch */
+    double *q, *point, lp;                                 /* q, lp: the draw on the line; scratch */
     int beyond;                                            /* whether the point is where no draw is */
     int slow;                                              /* lines whose density falls slowly */
     double highest;                                        /* beyond the draws, log density above a draw's */
@@ -23232,7 +23235,6 @@ static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
     all->run = r;
     all->q = r->chains[0].nuts->scratch;
     all->point = r->chains[0].nuts->x;
-    all->work = r->chains[0].work;
     for (size_t turn = 0; turn < GPUMC__LINES; turn++)           /* one of every block, then another */
         for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && all->n < GPUMC__LINES; p++) {
             const size_t n = gpumc__smaller(p->free_size, GPUMC__LINES);
@@ -23251,9 +23253,9 @@ static double gpumc__line_at(gpumc__lines *all, size_t k, double u)
     const double stretch = ray ? gpumc__exp(u) - 1 : 0;
     for (size_t i = 0; i < m->dim; i++) all->point[i] = all->q[i] + stretch * (all->q[i] - m->mean[i]);
     if (!ray) all->point[all->which[k]] += u * sqrt(gpumc__metric_variance(m, all->which[k]));
-    const double lp = gpumc__eval_only(all->run->layout, all->point, all->work);
+    const double lp = gpumc__eval_only(all->run->layout, all->point, all->run->chains[0].work);
     all->run->fit->sampling_gradients++;
-    all->beyond = gpumc__is_beyond(&all->extents[ray ? 0 : k], ray ? all->n : 1, all->work);
+    all->beyond = gpumc__is_beyond(&all->extents[ray ? 0 : k], ray ? all->n : 1, all->run->chains[0].work);
     return gpumc__is_finite(lp) ? lp - all->lp + (ray ? u * (double)m->dim : 0) : -GPUMC_INF;
 }
 
@@ -23273,13 +23275,12 @@ static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
     const int ray = k >= all->n;
     const size_t chain = (k + turn) % f->n_chains, draw = (turn * 37 + k) % f->n_draws;
     const double dim = (double)m->dim, h = ray ? 0.5 / sqrt(2 * dim) : 0.5;
-    const size_t place = chain * f->draw_capacity + draw;
+    const double *x = gpumc__draw_at(f, chain, draw);
     double outside = 0, at = 0;
     int slow = 0;
-    if (gpumc_model_unconstrain(all->run->layout, f->draws + place * f->n_columns, all->q, all->work, NULL)
-        != GPUMC_OK) return 0;
-    all->lp = f->stats[place].lp
-        - gpumc__to_kinds(all->run->layout, all->q, f->draws + place * f->n_columns, NULL, all->work);
+    if (!gpumc__free_of(all->run, x, all->q)) return 0;
+    all->lp = f->stats[chain * f->draw_capacity + draw].lp
+        - gpumc__to_kinds(all->run->layout, all->q, x, NULL, all->run->chains[0].work);
     for (size_t i = 0; i < m->dim; i++) {
         const double z = (all->q[i] - m->mean[i]) / sqrt(gpumc__metric_variance(m, i));
         at = ray ? sqrt(at * at + z * z) : i == all->which[k] ? z : at;
@@ -23433,16 +23434,12 @@ static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, co
 /* p(image) / p(draw) for the draw of that turn; 0 if the image is among the draws or has no density. */
 static double gpumc__image_ratio(gpumc__mirror *m, const gpumc__image *image, size_t turn)
 {
-    gpumc_fit *f = m->run->fit;
+    const gpumc_fit *f = m->run->fit;
     const double *draw = gpumc__draw_at(f, turn % f->n_chains, turn * 37 % f->n_draws);
     if (!gpumc__map_draw(m, image, draw)) return 0;
-    const double there = gpumc__density(m->run->layout, 0, m->x, m->g);
-    f->sampling_gradients++;
-    if (!(there > -GPUMC_INF && there < GPUMC_INF)) return 0;
-    if (gpumc__is_nan(m->lp[turn])) {
-        m->lp[turn] = gpumc__density(m->run->layout, 0, draw, m->g);
-        f->sampling_gradients++;
-    }
+    const double there = gpumc__look(m->run, m->x, m->g);
+    if (!gpumc__is_finite(there)) return 0;
+    if (gpumc__is_nan(m->lp[turn])) m->lp[turn] = gpumc__look(m->run, draw, m->g);
     return gpumc__exp(fmin(there - m->lp[turn], 50));
 }
 
@@ -23583,7 +23580,7 @@ static void gpumc__name_image(const gpumc__mirror *m, const gpumc__image *image,
     }
 }
 
-static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
+static void gpumc__warn_of_mirror(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const gpumc_layout *l = r->layout;
@@ -23612,12 +23609,12 @@ static gpumc_status gpumc__warn_of_mirror(gpumc__run *r)
         if (mean / (1 + mean) > most) { most = mean / (1 + mean); found = images[k]; }
     }
     r->elsewhere = most > 0.01;
-    if (!r->elsewhere) return GPUMC_OK;
+    if (!r->elsewhere) return;
     gpumc__name_image(&m, &found, what, sizeof what);
-    return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is: with %s the "
-                       "density is as high, but no chain has been there; rule that out by %s, or start "
-                       "chains there, too (init)", gpumc__significant(100 * most, 1, number), what,
-                       found.map == GPUMC__REORDER ? "priors" : "bounds or GPUMC_ORDERED");
+    gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is: with %s the "
+                "density is as high, but no chain has been there; rule that out by %s, or start chains "
+                "there, too (init)", gpumc__significant(100 * most, 1, number), what,
+                found.map == GPUMC__REORDER ? "priors" : "bounds or GPUMC_ORDERED");
 }
 
 /* ---- fresh starts ---------------------------------------------------------------------------------
@@ -23870,18 +23867,17 @@ static void *gpumc__fresh_open(gpumc__fresh *climbs, size_t n_climbs, gpumc__run
 static int gpumc__fresh_fits(const gpumc__run *r)
 { return r->fit->n_free <= GPUMC__FRESH_DIM && r->fit->stats && !r->adapt->guided; }
 
-static gpumc_status gpumc__warn_of_other_mode(const gpumc__fresh *s, double share)
+static void gpumc__warn_of_other_mode(const gpumc__fresh *s, double share)
 {
     char name[64], number[GPUMC__CELL], at[GPUMC__CELL], has[GPUMC__CELL];
     const size_t farthest = gpumc__fresh_farthest(s);
     s->run->elsewhere = !(s->inside > 0);
     gpumc_column_name(s->run->fit, farthest, name, sizeof name);
-    return gpumc__warn(s->run->fit, GPUMC_W_UNSEEN, 0, share, "%s %% of the draws are where about %s %% of "
-                       "the mass is, with %s near %s: fresh starts lead to that mode, which chains hardly "
-                       "enter; rule it out by priors, or start chains there, too (init)",
-                       gpumc__significant(100 * s->inside, 1, has),
-                       gpumc__significant(100 * share, 1, number), name,
-                       gpumc__significant(s->climb.work[farthest], 3, at));
+    gpumc__warn(s->run->fit, GPUMC_W_UNSEEN, 0, share, "%s %% of the draws are where about %s %% of the mass "
+                "is, with %s near %s: fresh starts lead to that mode, which chains hardly enter; rule it out "
+                "by priors, or start chains there, too (init)", gpumc__significant(100 * s->inside, 1, has),
+                gpumc__significant(100 * share, 1, number), name,
+                gpumc__significant(s->climb.work[farthest], 3, at));
 }
 
 /* Notes starts for a run in that mode, if there is next to no mass but in it. */
@@ -23906,19 +23902,17 @@ static void gpumc__fresh_go(size_t k, int member GPUMC__UNUSED, void *climbs)
 }
 
 /* Searches for other modes by fresh starts, unless every block has an init. */
-static gpumc_status gpumc__look_elsewhere(gpumc__run *r)
+static void gpumc__look_elsewhere(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const uint64_t budget = 3 * (f->warmup_gradients + f->sampling_gradients) / 100;
     const int n_climbs = (int)fmin(fmax(1, (double)(budget / GPUMC__FRESH_CLIMB)), GPUMC__FRESH_CLIMBS);
-    gpumc_status status = GPUMC_OK;
     gpumc__fresh climbs[GPUMC__FRESH_CLIMBS];
     uint64_t spent = 0;
-    int given = 1, found = 0;
-    for (size_t i = 0; i < r->layout->n_parts; i++) given &= r->layout->parts[i].param->init != NULL;
-    if (given || !gpumc__fresh_fits(r)) return GPUMC_OK;
+    int found = 0;
+    if (gpumc__all_given(r->layout) || !gpumc__fresh_fits(r)) return;
     void *memory = gpumc__fresh_open(climbs, (size_t)n_climbs, r);
-    if (!memory) return GPUMC_ERROR_MEMORY;
+    if (!memory) { f->status = GPUMC_ERROR_MEMORY; return; }
     const int n_starts = climbs->ceiling < GPUMC_INF ? GPUMC__FRESH_STARTS : 0;
     for (int k = 0; k < n_starts && !found && spent + GPUMC__FRESH_LEAST < budget; k += n_climbs) {
         for (int w = 0; w < n_climbs; w++) { climbs[w].number = k + w; climbs[w].most = budget; }
@@ -23928,14 +23922,13 @@ static gpumc_status gpumc__look_elsewhere(gpumc__run *r)
             const double share = 1 / (1 + gpumc__exp(-climbs[w].mass));
             spent += climbs[w].climb.gradients;
             if (found || !(share > 0.01 && climbs[w].inside < 0.2 * share)) continue;
-            status = gpumc__warn_of_other_mode(&climbs[w], share);
+            gpumc__warn_of_other_mode(&climbs[w], share);
             gpumc__fresh_note(&climbs[w]);
             found = 1;
         }
     }
     f->sampling_gradients += spent;
     gpumc__release(&f->allocator, memory);
-    return status;
 }
 
 /* The share of the draws, made by NUTS, in the region whose mass HMC or MAMS had missed (r->unseen). */
@@ -23951,7 +23944,7 @@ static double gpumc__share_seen(const gpumc__run *r)
 }
 
 /* Where the line of one draw shows mass, the mean over other draws decides: that one may be a rare one. */
-static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
+static void gpumc__warn_of_unseen(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     gpumc__lines all;
@@ -23960,7 +23953,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     char name[64], number[GPUMC__CELL];
     r->elsewhere = 0;
     if (!r->again) r->unseen.share = 0;
-    if (f->n_draws * f->n_chains < 400) return GPUMC_OK;
+    if (f->n_draws * f->n_chains < 400) return;
     gpumc__lines_begin(&all, r);
     for (size_t k = 0; k < all.n + GPUMC__RAYS; k++) {
         all.slow = 0;
@@ -23974,17 +23967,19 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     if (found != GPUMC__NONE && all.highest > 1e10) {
         r->elsewhere = 1;
         gpumc_column_name(f, all.extents[found % all.n].column, name, sizeof name);
-        return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "far from all draws%s%s the log density is higher by "
-                           "up to %.3g: does it lose its digits there, as differences of lgamma do?",
-                           found < all.n ? ", along " : "", found < all.n ? name : "", all.highest);
+        gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "far from all draws%s%s the log density is higher by up to "
+                    "%.3g: does it lose its digits there, as differences of lgamma do?",
+                    found < all.n ? ", along " : "", found < all.n ? name : "", all.highest);
+        return;
     }
     if (found == GPUMC__NONE && r->unseen.share > 0 && gpumc__share_seen(r) < 0.4 * r->unseen.share) {
         gpumc_column_name(f, r->unseen.extents->column, name, sizeof name);
-        return gpumc__warn(f, GPUMC_W_UNSEEN, 0, r->unseen.share, "no draw was where about %s %% of the mass "
-                           "is, far from all of them %s%s; NUTS drew again and has too few there: "
-                           "estimates miss it; more chains, from other seeds or init, may find it",
-                           gpumc__significant(100 * r->unseen.share, 1, number),
-                           r->unseen.n == 1 ? "along " : "in all directions", r->unseen.n == 1 ? name : "");
+        gpumc__warn(f, GPUMC_W_UNSEEN, 0, r->unseen.share, "no draw was where about %s %% of the mass is, "
+                    "far from all of them %s%s; NUTS drew again and has too few there: estimates miss it; "
+                    "more chains, from other seeds or init, may find it",
+                    gpumc__significant(100 * r->unseen.share, 1, number),
+                    r->unseen.n == 1 ? "along " : "in all directions", r->unseen.n == 1 ? name : "");
+        return;
     }
     if (!r->again && found != GPUMC__NONE) {
         r->unseen.share = most;
@@ -23994,22 +23989,21 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     }
     if (tail != GPUMC__NONE) {
         gpumc_column_name(f, all.extents[tail].column, name, sizeof name);
-        if (gpumc__warn(f, GPUMC_W_HELD, 0, (double)all.extents[tail].column, "the density falls ever more "
-                        "slowly along %s: HMC may have too few or too many draws in such a tail; compare "
-                        "with the sampler NUTS", name) != GPUMC_OK) return GPUMC_ERROR_MEMORY;
+        gpumc__warn(f, GPUMC_W_HELD, 0, (double)all.extents[tail].column, "the density falls ever more "
+                    "slowly along %s: HMC may have too few or too many draws in such a tail; compare with "
+                    "the sampler NUTS", name);
     }
     if (found == GPUMC__NONE) {
-        const gpumc_status status = gpumc__warn_of_mirror(r);
-        const int apart = gpumc__has_warning(f, GPUMC_W_RHAT);
-        return r->elsewhere || apart || status != GPUMC_OK ? status : gpumc__look_elsewhere(r);
+        gpumc__warn_of_mirror(r);
+        if (!r->elsewhere && !gpumc__has_warning(f, GPUMC_W_RHAT)) gpumc__look_elsewhere(r);
+        return;
     }
     gpumc_column_name(f, all.extents[found % all.n].column, name, sizeof name);
-    return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is, far from "
-                       "all of them %s%s: estimates miss it; %s may find it",
-                       gpumc__significant(100 * most, 1, number),
-                       found < all.n ? "along " : "in all directions", found < all.n ? name : "",
-                       f->sampler == GPUMC_SAMPLER_NUTS ? "more chains, from other seeds or init,"
-                                                        : "a longer run by the sampler NUTS");
+    gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is, far from all of "
+                "them %s%s: estimates miss it; %s may find it", gpumc__significant(100 * most, 1, number),
+                found < all.n ? "along " : "in all directions", found < all.n ? name : "",
+                f->sampler == GPUMC_SAMPLER_NUTS ? "more chains, from other seeds or init,"
+                                                 : "a longer run by the sampler NUTS");
 }
 
 /* ---- where chains were left ---------------------------------------------------------------------- */
@@ -24019,7 +24013,6 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
 enum { GPUMC__A_FEW = 20, GPUMC__STANDSTILLS = 3 };
 static int gpumc__few_more(gpumc__run *r, gpumc_nuts *s, uint64_t until, double *level, double *sums)
 {
-    gpumc_fit *f = r->fit;
     const gpumc_metric *m = s->metric;
     const size_t n = s->dim;
     const double share = 1 / (double)GPUMC__A_FEW;
@@ -24027,9 +24020,8 @@ static int gpumc__few_more(gpumc__run *r, gpumc_nuts *s, uint64_t until, double 
     int n_draws = 0, is_here;
     *level = 0;
     memset(mean, 0, n * sizeof *mean);
-    while (n_draws < GPUMC__A_FEW && f->sampling_gradients < until) {
-        const double lp = gpumc_model_eval(r->layout, gpumc_nuts_ask(s), grad, r->chains[0].work);
-        f->sampling_gradients++;
+    while (n_draws < GPUMC__A_FEW && r->fit->sampling_gradients < until) {
+        const double lp = gpumc__look_free(r, gpumc_nuts_ask(s), grad);
         if (!gpumc_nuts_tell(s, lp, grad)) continue;
         const double accepted = s->stats.accept_stat;
         gpumc_nuts_set_step_size(s, s->step_size * (s->stats.divergent ? 0.5 : accepted > 0.95 ? 2
@@ -24069,16 +24061,15 @@ static int gpumc__is_in_empty(const gpumc_adapt *a, const double *q)
 static int gpumc__leads(gpumc__run *r, size_t restart, const gpumc__proofs *proofs, double *mass)
 {
     const gpumc_fit *f = r->fit;
-    const gpumc_layout *l = r->layout;
     const int depth = r->options->max_treedepth;
-    const size_t n = l->n_free, bytes = gpumc_nuts_bytes(n, depth);
-    const double *left = r->adapt->left + restart * l->n_natural;
+    const size_t n = f->n_free, bytes = gpumc_nuts_bytes(n, depth);
+    const double *left = r->adapt->left + restart * r->layout->n_natural;
     const double of_each = GPUMC__A_FEW, n_draws = GPUMC__A_FEW * GPUMC__STANDSTILLS;
     double *q = r->adapt->moments, *sums = q + 2 * n, highest = -GPUMC_INF, level, total = 0;
     void *memory = gpumc__allocate(&f->allocator, bytes);
     gpumc_nuts *s = NULL;
     int leads = 0, standstills = 0;
-    const int is_place = memory && gpumc_model_unconstrain(l, left, q, r->chains[0].work, NULL) == GPUMC_OK;
+    const int is_place = memory && gpumc__free_of(r, left, q);
     const int is_empty = is_place && proofs->is_empty && gpumc__is_in_empty(r->adapt, q);
     if (is_place && !is_empty)
         s = gpumc_nuts_init(memory, bytes, n, depth, &r->adapt->shared, f->tree_step_size, r->options->seed,
@@ -24127,7 +24118,7 @@ static int gpumc__is_next_to_nothing(gpumc__run *r, size_t restart, double *ceil
 /* Only a note where NUTS leads from the place left to the draws, or it has next to no mass: by a climb, by
    new draws there, or by the chain's own, if half of the chains were healthy or the margin is four times as
    large. Once a place is not proven to be such, there is a warning: others get no more gradients. */
-static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, gpumc__proofs *proofs)
+static void gpumc__warn_of_restart(gpumc__run *r, size_t restart, gpumc__proofs *proofs)
 {
     gpumc_fit *f = r->fit;
     const gpumc__restart *left = &r->adapt->restarts[restart];
@@ -24138,15 +24129,15 @@ static gpumc_status gpumc__warn_of_restart(gpumc__run *r, size_t restart, gpumc_
     if (!is_far && !leads) proofs->is_empty = is_far = mass - ceiling < gpumc__no_mass(f->n_free);
     else if (leads) proofs->is_empty = 0;
     if (!is_far && !leads) proofs->until = 0;
-    return gpumc__warn(f, GPUMC_W_RESTARTED, is_far || leads, (double)left->chain, "chain %.0f %s at log "
-                       "density %.4g in warm-up iteration %.0f and was restarted from chain %.0f at %.4g: %s",
-                       (double)(left->chain + 1), left->level < left->healthy_level ? "lagged"
-                       : "was confined to a small region", left->level, (double)left->iteration,
-                       (double)(left->source + 1), left->healthy_level,
-                       is_far ? "it was far off, or in a region of next to no mass"
-                       : leads ? "it was slow: NUTS, started there again, has come to the draws"
-                       : "most such chains are slow from a far start (init, init_radius), but a second mode "
-                         "would be hidden by this (option keep_stuck_chains)");
+    gpumc__warn(f, GPUMC_W_RESTARTED, is_far || leads, (double)left->chain, "chain %.0f %s at log density "
+                "%.4g in warm-up iteration %.0f and was restarted from chain %.0f at %.4g: %s",
+                (double)(left->chain + 1), left->level < left->healthy_level ? "lagged"
+                : "was confined to a small region", left->level, (double)left->iteration,
+                (double)(left->source + 1), left->healthy_level,
+                is_far ? "it was far off, or in a region of next to no mass"
+                : leads ? "it was slow: NUTS, started there again, has come to the draws"
+                : "most such chains are slow from a far start (init, init_radius), but a second mode would "
+                  "be hidden by this (option keep_stuck_chains)");
 }
 
 /* ---- where draws diverged ------------------------------------------------------------------------- */
@@ -24169,8 +24160,7 @@ static int gpumc__travel(gpumc__run *r, gpumc_nuts *s, gpumc__state **at, int n,
     for (; n > 0; n--) {
         gpumc__state *to = gpumc__state_new(s);
         gpumc__leapfrog_begin(s, *at, to, eps);
-        to->lp = gpumc_model_eval(r->layout, to->q, to->g, r->chains[0].work);
-        r->fit->sampling_gradients++;
+        to->lp = gpumc__look_free(r, to->q, to->g);
         (*at)->uses--;
         *at = to;
         if (to->lp == -GPUMC_INF) return gpumc__ends_at(r, to->q) ? -1 : 0;
@@ -24203,17 +24193,17 @@ static int gpumc__is_at_edge(gpumc__run *r, size_t c, size_t draw)
     const gpumc_fit *f = r->fit;
     const gpumc_nuts *made = r->chains[c].nuts;
     const size_t bytes = gpumc_nuts_bytes(made->dim, made->max_treedepth);
-    double *q = r->adapt->moments, *work = r->chains[0].work;
+    double *q = r->adapt->moments;
     void *memory = draw > 0 ? gpumc__allocate(&f->allocator, bytes) : NULL;
-    int is = memory && gpumc_model_unconstrain(r->layout, gpumc__draw_at(f, c, draw - 1), q, work, NULL) == 0;
+    int is = memory && gpumc__free_of(r, gpumc__draw_at(f, c, draw - 1), q);
     gpumc_nuts *s = is ? gpumc_nuts_init(memory, bytes, made->dim, made->max_treedepth, made->metric,
                                          made->step_size, made->seed, made->chain, q, NULL) : NULL;
     if (s) s->depth_limit = made->depth_limit;
     if (s) s->draw = made->draw - (uint32_t)(f->n_draws - draw) * (uint32_t)f->options.thin;
-    for (int n = 0; s && n <= f->options.thin; r->fit->sampling_gradients++) {
+    for (int n = 0; s && n <= f->options.thin;) {
         const double *asked = gpumc_nuts_ask(s);
         double *grad = gpumc__nuts_gradient_wanted(s);
-        n += gpumc_nuts_tell(s, gpumc_model_eval(r->layout, asked, grad, work), grad);
+        n += gpumc_nuts_tell(s, gpumc__look_free(r, asked, grad), grad);
     }
     is = s && s->stats.divergent && gpumc__meets_edge(r, s);
     gpumc__release(&f->allocator, memory);
@@ -24254,23 +24244,21 @@ static void gpumc__excuse_edges(gpumc__run *r)
 static int gpumc__in_tail(gpumc__run *r, const double *draw)
 {
     const int n_steps = 16;
-    const gpumc_layout *l = r->layout;
     const gpumc_metric *m = &r->adapt->shared;
-    double *q = r->chains[0].nuts->scratch, *grad = r->chains[0].nuts->x, *work = r->chains[0].work;
+    double *q = r->chains[0].nuts->scratch, *grad = r->chains[0].nuts->x;
     double *step = r->adapt->moments, rise = GPUMC_INF, regained = 0;
-    if (gpumc_model_unconstrain(l, draw, q, work, NULL) != GPUMC_OK) return 0;
-    const double lp = gpumc_model_eval(l, q, grad, work);
+    if (!gpumc__free_of(r, draw, q)) return 0;
+    const double lp = gpumc__look_free(r, q, grad);
     gpumc__metric_velocity(m, grad, step);
     for (size_t i = 0; i < m->dim; i++) {
         const double way = q[i] - m->mean[i], off = way + step[i];
         step[i] = off * off < gpumc__metric_variance(m, i) ? 0 : way / n_steps;
     }
     double at = lp;
-    r->fit->sampling_gradients += 1 + (uint64_t)n_steps;
     for (int k = 0; k < n_steps; k++) {
         const double before = at;
         for (size_t i = 0; i < m->dim; i++) q[i] -= step[i];
-        at = gpumc_model_eval(l, q, grad, work);
+        at = gpumc__look_free(r, q, grad);
         rise = fmin(rise, at - before);
         regained += at - before - rise;
     }
@@ -24279,16 +24267,16 @@ static int gpumc__in_tail(gpumc__run *r, const double *draw)
 
 /* The warnings of the draws. HMC on the spring strays into separate modes, and for short stays into tails: no
    warning of strays if the first draws of a dozen stays are all in tails. */
-static gpumc_status gpumc__judge_draws(gpumc__run *r)
+static void gpumc__judge_draws(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const size_t before = f->n_warnings;
     int tails = f->stats && gpumc__on_spring(f);
-    const gpumc_status status = gpumc__collect_warnings(f, 0);
-    if (!gpumc__has_warning(f, GPUMC_W_HELD) || !tails || status != GPUMC_OK) return status;
+    gpumc__collect_warnings(f, 0);
+    if (!gpumc__has_warning(f, GPUMC_W_HELD) || !tails) return;
     double stays;
     const double limit = gpumc__stray_limit(f), strays = gpumc__count_off(f, limit, GPUMC_INF, &stays);
-    if (!(strays > 0 && strays <= 3 * stays)) return GPUMC_OK;
+    if (!(strays > 0 && strays <= 3 * stays)) return;
     const size_t every = (size_t)stays / 12 + 1;
     size_t stay = 0;
     for (size_t c = 0; c < f->n_chains; c++)
@@ -24296,9 +24284,9 @@ static gpumc_status gpumc__judge_draws(gpumc__run *r)
             is = f->stats[c * f->draw_capacity + i].fisher_residual > limit;
             if (is && !was && stay++ % every == 0) tails = gpumc__in_tail(r, gpumc__draw_at(f, c, i));
         }
-    if (!tails) return GPUMC_OK;
+    if (!tails) return;
     f->n_warnings = before;
-    return gpumc__collect_warnings(f, 1);
+    gpumc__collect_warnings(f, 1);
 }
 
 /* Whether there is a warning, not a note, that a density which is not smooth may have caused. */
@@ -24312,7 +24300,7 @@ static int gpumc__is_doubted(const gpumc_fit *f)
     return (seen & doubts) != 0;
 }
 
-static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
+static void gpumc__run_warnings(gpumc__run *r, int finished)
 {
     gpumc_fit *f = r->fit;
     const gpumc_adapt *a = r->adapt;
@@ -24320,42 +24308,36 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r, int finished)
     gpumc__proofs proofs = { f->sampling_gradients + (finished ? f->warmup_gradients : 0), 0 };
     const gpumc__checkpoint *p = r->checkpoint;
     char number[GPUMC__CELL];
-    gpumc_status status = GPUMC_OK;
     if (p->read.status != GPUMC_OK)
-        status = gpumc__warn(f, GPUMC_W_CHECKPOINT, p->is_gone, 0, "resumed from the previous checkpoint: "
-                             "%.200s", p->read.text);
-    if (p->written.status != GPUMC_OK && status == GPUMC_OK)
-        status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "the last checkpoint failed: %.200s",
-                             p->written.text);
-    if (r->anew < 0 && !r->moved && status == GPUMC_OK)
-        status = gpumc__warn(f, GPUMC_W_RESTARTED, 1, r->anew, "warm-up had ended too early: the draws began "
-                             "where only e^%.0f of the mass is; both were repeated from where these had got "
-                             "to", r->anew);
-    if (r->anew < 0 && r->moved && status == GPUMC_OK)
-        status = gpumc__warn(f, GPUMC_W_RESTARTED, 1, r->anew, "all draws were in a mode with less than %s "
-                             "%% of the mass: fresh starts led to another, where warm-up and draws were "
-                             "repeated", gpumc__significant(100 * gpumc__exp(r->anew), 1, number));
-    for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(r, i, &proofs);
-    if (status == GPUMC_OK && f->draws) {
-        status = gpumc__judge_draws(r);
-        if (status == GPUMC_OK && finished) status = gpumc__warn_of_unseen(r);
-    } else if (status == GPUMC_OK && f->n_divergent > 0)
-        status = gpumc__warn(f, GPUMC_W_DIVERGENT, 0, (double)f->n_divergent, "%.0f draws diverged: "
-                             "estimates may be biased; no draw is kept, so nothing else was checked",
-                             (double)f->n_divergent);
+        gpumc__warn(f, GPUMC_W_CHECKPOINT, p->is_gone, 0, "resumed from the previous checkpoint: %.200s",
+                    p->read.text);
+    if (p->written.status != GPUMC_OK)
+        gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "the last checkpoint failed: %.200s", p->written.text);
+    if (r->anew < 0 && !r->moved)
+        gpumc__warn(f, GPUMC_W_RESTARTED, 1, r->anew, "warm-up had ended too early: the draws began where "
+                    "only e^%.0f of the mass is; both were repeated from where these had got to", r->anew);
+    if (r->anew < 0 && r->moved)
+        gpumc__warn(f, GPUMC_W_RESTARTED, 1, r->anew, "all draws were in a mode with less than %s %% of the "
+                    "mass: fresh starts led to another, where warm-up and draws were repeated",
+                    gpumc__significant(100 * gpumc__exp(r->anew), 1, number));
+    for (size_t i = 0; i < n; i++) gpumc__warn_of_restart(r, i, &proofs);
+    if (f->draws) gpumc__judge_draws(r);
+    else if (f->n_divergent > 0)
+        gpumc__warn(f, GPUMC_W_DIVERGENT, 0, (double)f->n_divergent, "%.0f draws diverged: estimates may be "
+                    "biased; no draw is kept, so nothing else was checked", (double)f->n_divergent);
+    if (f->draws && finished) gpumc__warn_of_unseen(r);
     const int mixed = f->draws && !gpumc__has_warning(f, GPUMC_W_RHAT) && !gpumc__has_warning(f, GPUMC_W_ESS);
-    if (status == GPUMC_OK && r->n_chains > 1 && !r->warmup && a->mixing > 1.3)
-        status = gpumc__warn(f, GPUMC_W_NOT_MIXED, mixed, a->mixing, "the chains had not mixed at the end of "
-                             "warm-up (R-hat %.2f of the log density)%s: a longer num_warmup may help",
-                             a->mixing, mixed ? ", but have since" : "");
+    if (r->n_chains > 1 && !r->warmup && a->mixing > 1.3)
+        gpumc__warn(f, GPUMC_W_NOT_MIXED, mixed, a->mixing, "the chains had not mixed at the end of warm-up "
+                    "(R-hat %.2f of the log density)%s: a longer num_warmup may help", a->mixing,
+                    mixed ? ", but have since" : "");
     const int doubted = finished && f->draws && gpumc__is_doubted(f);
-    if (status == GPUMC_OK) status = gpumc__warn_of_improper(r, finished);
-    if (f->n_warnings > 0 && f->warnings->code == GPUMC_W_IMPROPER) return status;     /* says enough */
-    if (status == GPUMC_OK && doubted && !a->guided) status = gpumc__warn_of_gradient(r);
-    if (status == GPUMC_OK && doubted) status = gpumc__warn_of_jumps(r);
-    if (status == GPUMC_OK && doubted && f->stats) status = gpumc__warn_of_change(r);
-    if (status == GPUMC_OK && finished) gpumc__excuse_edges(r);
-    return status;
+    gpumc__warn_of_improper(r, finished);
+    if (f->n_warnings > 0 && f->warnings->code == GPUMC_W_IMPROPER) return;            /* says enough */
+    if (doubted && !a->guided) gpumc__warn_of_gradient(r);
+    if (doubted) gpumc__warn_of_jumps(r);
+    if (doubted && f->stats) gpumc__warn_of_change(r);
+    if (finished) gpumc__excuse_edges(r);
 }
 
 /* Fills in the fit. Returns 0 where memory ran out for summaries or warnings: the draws are kept. Only after
@@ -24370,7 +24352,8 @@ static int gpumc__look_back(gpumc__run *r, int finished)
     f->n_warnings = 0;
     if (f->draws && f->n_draws)
         whole = gpumc__each_column(f, r->crowd, GPUMC_GENERATED, gpumc__summarise_column, f);
-    return (gpumc__run_warnings(r, finished) == GPUMC_OK) & whole;
+    gpumc__run_warnings(r, finished);
+    return whole && f->status == GPUMC_OK;
 }
 
 /* ======================================================================================= >>sample
@@ -24379,16 +24362,13 @@ static int gpumc__look_back(gpumc__run *r, int finished)
 /* Log mass of where a chain was in 20 draws from `first` on, -infinity where it was held; sets its level. */
 static double gpumc__mass_from(gpumc__run *r, size_t chain, size_t first)
 {
-    gpumc_fit *f = r->fit;
     gpumc_adapt *a = r->adapt;
     double lp[20];
     size_t draws[20], n = 0;
     for (size_t k = 0; k < 20 && n < a->capacity; k++) {
-        const double *row = gpumc__draw_at(f, chain, first + k);
         double *q = a->q + n * a->dim;
-        if (gpumc_model_unconstrain(r->layout, row, q, a->model_work, NULL) != GPUMC_OK) continue;
-        lp[n] = gpumc_model_eval(r->layout, q, a->g + n * a->dim, a->model_work);
-        f->sampling_gradients++;
+        if (!gpumc__free_of(r, gpumc__draw_at(r->fit, chain, first + k), q)) continue;
+        lp[n] = gpumc__look_free(r, q, a->g + n * a->dim);
         draws[n] = n;
         n++;
     }
@@ -24443,8 +24423,7 @@ static void gpumc__start_later(gpumc__run *r)
         if (lags) memcpy(gpumc__note_restart(a, &restart), gpumc__draw_at(f, c, draw),
                          r->layout->n_natural * sizeof *f->draws);
         draw -= lags ? c * share : 0;
-        while (gpumc_model_unconstrain(r->layout, gpumc__draw_at(f, lags ? best : c, draw), a->moments,
-                                       a->model_work, NULL) != GPUMC_OK && draw > 0)
+        while (!gpumc__free_of(r, gpumc__draw_at(f, lags ? best : c, draw), a->moments) && draw > 0)
             draw--;                                                  /* a value may have come to its bound */
         gpumc__begin_at(r, c, a->moments);
     }
@@ -24453,10 +24432,9 @@ static void gpumc__start_later(gpumc__run *r)
 /* Restarts chains in the mode that fresh starts found; one that no coordinates lead to stays where it is. */
 static void gpumc__start_in_mode(gpumc__run *r)
 {
-    gpumc_adapt *a = r->adapt;
+    double *q = r->adapt->moments;
     for (size_t c = 0; c < r->n_chains; c++)
-        if (gpumc_model_unconstrain(r->layout, r->mode + c * r->layout->n_natural, a->moments, a->model_work,
-                                    NULL) == GPUMC_OK) gpumc__begin_at(r, c, a->moments);
+        if (gpumc__free_of(r, r->mode + c * r->layout->n_natural, q)) gpumc__begin_at(r, c, q);
 }
 
 /* Undoes gpumc__sample_on: draws that are made anew are as many as the options ask for. */
