@@ -23314,7 +23314,7 @@ enum { GPUMC__IMAGES = 256, GPUMC__EXCHANGED = 8, GPUMC__WATCHED = 64 };
 typedef enum gpumc__image_map {
     GPUMC__TURN, GPUMC__TURN_BLOCKS,       /* change of sign, or reflection between bounds */
     GPUMC__TURN_ALL,                       /* change of sign of one slice, in all blocks as in SWAP_ALL; of
-                                              vectors, too, if others[0] is set */
+                                              vectors, too, if third is set */
     GPUMC__SWAP, GPUMC__SWAP_ALL,          /* an element and the next; slices, in all blocks with as many
                                               (second) along some dimension, rows or columns */
     GPUMC__REORDER,                        /* neighbours in an ordered vector: see gpumc__reorder */
@@ -23322,9 +23322,9 @@ typedef enum gpumc__image_map {
 } gpumc__image_map;
 typedef struct gpumc__image {
     gpumc__image_map map;
-    size_t first, second, element;
-    unsigned char others[2];              /* of SWAP_BOTH; the first of TURN_ALL, both of REORDER, too */
+    size_t first, second, element, third, fourth;
 } gpumc__image;
+typedef struct gpumc__images { size_t n; gpumc__image of[GPUMC__IMAGES]; } gpumc__images;
 typedef struct gpumc__mirror {
     const gpumc__run *run;
     size_t n;
@@ -23345,6 +23345,8 @@ static void gpumc__turn(const gpumc__placed *p, double *x)
     const gpumc_param *q = p->param;
     *x = (q->kind == GPUMC_INTERVAL ? q->lower + q->upper : q->kind == GPUMC_UNIT ? 1 : 0) - *x;
 }
+static void gpumc__turn_block(const gpumc__placed *p, double *x)
+{ for (size_t i = 0; i < p->size; i++) gpumc__turn(p, &x[p->at + i]); }
 static void gpumc__exchange(double *a, double *b) { const double t = *a; *a = *b; *b = t; }
 static void gpumc__exchange_blocks(const gpumc__placed *p, const gpumc__placed *q, double *x)
 { for (size_t i = 0; i < p->size; i++) gpumc__exchange(&x[p->at + i], &x[q->at + i]); }
@@ -23354,22 +23356,10 @@ static int gpumc__can_relabel(const gpumc__placed *p)
 static void gpumc__relabel(const gpumc__placed *p, double *x)
 { if (p->size == 1) gpumc__turn(p, &x[p->at]); else gpumc__exchange(&x[p->at], &x[p->at + 1]); }
 
-/* Changes the signs of slice i along every dimension of length n. */
-static void gpumc__turn_slices(const gpumc__placed *p, size_t n, size_t i, double *x)
-{
-    const gpumc_param *q = p->param;
-    const size_t *dims = q->n_dims > 0 ? q->dims : &p->size;
-    size_t apart = p->size;
-    for (size_t d = 0; d < q->n_dims || d == 0; d++) {
-        apart /= dims[d];
-        for (size_t at = i * apart; dims[d] == n && at < p->size; at += n * apart)
-            for (size_t j = at; j < at + apart; j++) x[p->at + j] = -x[p->at + j];
-    }
-}
-
-/* Exchanges slices i and i + 1 along every dimension of length n (not if x is NULL). Returns the distance
-   between slices along the first such dimension; 0: there is none. */
-static size_t gpumc__swap_slices(const gpumc__placed *p, size_t n, size_t i, double *x)
+/* Along every dimension of length n: SWAP_ALL exchanges slices i and i + 1, TURN_ALL changes the signs of
+   slice i; neither if x is NULL. Returns the distance between slices along the first such dimension; 0: there
+   is none. */
+static size_t gpumc__map_slices(gpumc__image_map map, const gpumc__placed *p, size_t n, size_t i, double *x)
 {
     const gpumc_param *q = p->param;
     const size_t *dims = q->n_dims > 0 ? q->dims : &p->size;
@@ -23379,25 +23369,31 @@ static size_t gpumc__swap_slices(const gpumc__placed *p, size_t n, size_t i, dou
         apart /= dims[d];
         if (dims[d] != n) continue;
         if (first == 0) first = apart;
-        for (size_t at = i * apart; x && at < p->size; at += n * apart)
-            for (size_t j = at; j < at + apart; j++) gpumc__exchange(&x[p->at + j], &x[p->at + j + apart]);
+        for (size_t from = p->at + i * apart; x && from < p->at + p->size; from += n * apart)
+            for (double *at = x + from; at < x + from + apart; at++)
+                if (map == GPUMC__TURN_ALL) *at = -*at;
+                else gpumc__exchange(at, at + apart);
     }
     return first;
 }
+/* Whether a block has slices to exchange along a dimension of length n. */
+static int gpumc__has_slices(const gpumc__placed *p, size_t n)
+{ return gpumc__map_slices(GPUMC__SWAP_ALL, p, n, 0, NULL) > 0; }
 
 /* Order holds labels apart, but not which of two neighbours is wide, say, or rare: one takes the place of the
-   other, which is reflected about it (up: the lower one is), and all that has their label goes along: slices
-   of other blocks, a weight (1 - w of the other). Returns 0 if the reflected one passes another neighbour. */
+   other, which is reflected about it (third 1: the lower one is), and all that has their label goes along:
+   slices of other blocks, a weight (1 - w of the other). Returns 0 if the reflected one passes another
+   neighbour. */
 static int gpumc__reorder(const gpumc_layout *l, const gpumc__image *image, double *x)
 {
     const gpumc__placed *p = &l->parts[image->first], *weight = &l->parts[image->second];
     const size_t i = image->element;
     double *at = &x[p->at + i];
-    const double apart = image->others[0] ? at[1] - at[0] : at[0] - at[1];
+    const double apart = image->third ? at[1] - at[0] : at[0] - at[1];
     at[0] += apart;
     at[1] += apart;
     for (const gpumc__placed *q = l->parts; q < l->parts + l->n_parts; q++)
-        gpumc__swap_slices(q, p->size, i, x);
+        gpumc__map_slices(GPUMC__SWAP_ALL, q, p->size, i, x);
     if (weight != p) gpumc__turn(weight, &x[weight->at]);
     return (i == 0 || at[0] > at[-1]) && (i + 2 == p->size || at[1] < at[2]);
 }
@@ -23406,28 +23402,24 @@ static int gpumc__reorder(const gpumc_layout *l, const gpumc__image *image, doub
 static int gpumc__map_draw(const gpumc__mirror *m, const gpumc__image *image, const double *draw)
 {
     const gpumc_layout *l = m->run->layout;
-    const int all = image->map == GPUMC__SWAP_ALL, turn = image->map == GPUMC__TURN_ALL;
+    const gpumc__image_map map = image->map;
+    const int swaps = map == GPUMC__SWAP_ALL, slices = swaps || map == GPUMC__TURN_ALL;
     const gpumc__placed *first = &l->parts[image->first];
-    const gpumc__placed *second = all || turn ? first : &l->parts[image->second];
-    double *x = m->x;
+    const gpumc__placed *second = slices ? first : &l->parts[image->second];
+    const gpumc__placed *third = &l->parts[image->third], *fourth = &l->parts[image->fourth];
+    double *x = m->x, *at = &x[first->at + image->element];
     memcpy(x, draw, l->n_natural * sizeof *x);
-    if (image->map == GPUMC__TURN) gpumc__turn(first, &x[first->at + image->element]);
-    for (size_t i = 0; image->map == GPUMC__TURN_BLOCKS && i < first->size; i++)
-        gpumc__turn(first, &x[first->at + i]);
-    for (size_t i = 0; image->map == GPUMC__TURN_BLOCKS && second != first && i < second->size; i++)
-        gpumc__turn(second, &x[second->at + i]);
-    if (image->map >= GPUMC__SWAP_BLOCKS) gpumc__exchange_blocks(first, second, x);
-    const gpumc__placed *third = &l->parts[image->others[0]], *fourth = &l->parts[image->others[1]];
-    if (image->map == GPUMC__SWAP_BOTH && third == fourth) gpumc__relabel(third, x);
-    else if (image->map == GPUMC__SWAP_BOTH) gpumc__exchange_blocks(third, fourth, x);
-    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && all; p++)
-        gpumc__swap_slices(p, image->second, image->element, x);
-    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && turn; p++)
-        if (p->param->kind == GPUMC_UNBOUNDED && (p->param->n_dims > 1 || image->others[0]))
-            gpumc__turn_slices(p, image->second, image->element, x);
-    if (image->map == GPUMC__SWAP)
-        gpumc__exchange(&x[first->at + image->element], &x[first->at + image->element + 1]);
-    if (image->map == GPUMC__REORDER && !gpumc__reorder(l, image, x)) return 0;
+    if (map == GPUMC__TURN) gpumc__turn(first, at);
+    if (map == GPUMC__SWAP) gpumc__exchange(at, at + 1);
+    if (map == GPUMC__TURN_BLOCKS) gpumc__turn_block(first, x);
+    if (map == GPUMC__TURN_BLOCKS && second != first) gpumc__turn_block(second, x);
+    if (map >= GPUMC__SWAP_BLOCKS) gpumc__exchange_blocks(first, second, x);
+    if (map == GPUMC__SWAP_BOTH && third == fourth) gpumc__relabel(third, x);
+    if (map == GPUMC__SWAP_BOTH && third != fourth) gpumc__exchange_blocks(third, fourth, x);
+    for (const gpumc__placed *p = l->parts; slices && p < l->parts + l->n_parts; p++)
+        if (swaps || (p->param->kind == GPUMC_UNBOUNDED && (p->param->n_dims > 1 || image->third)))
+            gpumc__map_slices(map, p, image->second, image->element, x);
+    if (map == GPUMC__REORDER && !gpumc__reorder(l, image, x)) return 0;
     return gpumc__is_beyond(m->extents, m->n, x);
 }
 
@@ -23443,13 +23435,11 @@ static double gpumc__image_ratio(gpumc__mirror *m, const gpumc__image *image, si
     return gpumc__exp(fmin(there - m->lp[turn], 50));
 }
 
-static size_t gpumc__add_image(gpumc__image *images, size_t n, int condition, gpumc__image_map map,
-                               size_t first, size_t second, size_t element)
+static void gpumc__add_image(gpumc__images *to, gpumc__image_map map, size_t first, size_t second,
+                             size_t element, size_t third, size_t fourth)
 {
-    const gpumc__image image = { map, first, second, element, { 0, 0 } };
-    if (!condition || n == GPUMC__IMAGES) return n;
-    images[n] = image;
-    return n + 1;
+    const gpumc__image image = { map, first, second, element, third, fourth };
+    if (to->n < GPUMC__IMAGES) to->of[to->n++] = image;
 }
 
 /* How many blocks have slices to exchange along a dimension of n; 0 if one before p stands for them all. */
@@ -23457,9 +23447,8 @@ static int gpumc__count_like(const gpumc_layout *l, const gpumc__placed *p, size
 {
     int count = 0;
     for (const gpumc__placed *q = l->parts; q < l->parts + l->n_parts; q++) {
-        const int is_like = gpumc__swap_slices(q, n, 0, NULL) > 0;
-        if (is_like && q < p) return 0;
-        count += is_like;
+        if (gpumc__has_slices(q, n) && q < p) return 0;
+        count += gpumc__has_slices(q, n);
     }
     return count;
 }
@@ -23471,58 +23460,44 @@ static int gpumc__are_alike(const gpumc__placed *p, const gpumc__placed *q)
 }
 
 /* Adds the exchanges of blocks a and b together with others of the first n_blocks. */
-static size_t gpumc__add_both(const gpumc_layout *l, gpumc__image *images, size_t n, size_t n_blocks,
-                              size_t a, size_t b)
+static void gpumc__add_both(const gpumc_layout *l, gpumc__images *to, size_t n_blocks, size_t a, size_t b)
 {
     for (size_t c = 0; c < n_blocks; c++)
         for (size_t d = c; d < n_blocks; d++) {
             const gpumc__placed *p = &l->parts[c], *q = &l->parts[d];
-            const int others = c != a && c != b && d != b;
-            const size_t before = n;
-            n = gpumc__add_image(images, n, others && (c == d ? gpumc__can_relabel(p)
-                                                       : c > a && gpumc__are_alike(p, q)),
-                                 GPUMC__SWAP_BOTH, a, b, 0);
-            if (n == before) continue;
-            images[before].others[0] = (unsigned char)c;
-            images[before].others[1] = (unsigned char)d;
+            const int goes = c == d ? gpumc__can_relabel(p) : c > a && gpumc__are_alike(p, q);
+            if (goes && c != a && c != b && d != b)
+                gpumc__add_image(to, GPUMC__SWAP_BOTH, a, b, 0, c, d);
         }
-    return n;
 }
 
 /* Adds the exchanges of neighbours in ordered vector a that take slices of blocks along, or, where there are
    but two, weight b. */
-static size_t gpumc__add_reorders(const gpumc_layout *l, gpumc__image *images, size_t n, size_t a, size_t b)
+static void gpumc__add_reorders(const gpumc_layout *l, gpumc__images *to, size_t a, size_t b)
 {
     const gpumc__placed *p = &l->parts[a], *q = &l->parts[b];
-    const int weighs = p->size == 2 && q->size == 1 && q->param->kind == GPUMC_UNIT;
-    int takes = weighs;
-    if (p->param->kind != GPUMC_ORDERED || p->param->n_dims > 1) return n;
-    for (size_t k = 0; k < l->n_parts && a == b; k++)
-        takes |= gpumc__swap_slices(&l->parts[k], p->size, 0, NULL) > 0;
-    for (size_t i = 0; i + 1 < p->size && i < GPUMC__EXCHANGED; i++)
-        for (unsigned char up = 0; up < 2; up++) {
-            const size_t before = n;
-            n = gpumc__add_image(images, n, takes, GPUMC__REORDER, a, b, i);
-            if (n > before) images[before].others[0] = up;
-        }
-    return n;
+    int takes = p->size == 2 && q->size == 1 && q->param->kind == GPUMC_UNIT;
+    if (p->param->kind != GPUMC_ORDERED || p->param->n_dims > 1) return;
+    for (size_t k = 0; k < l->n_parts && a == b; k++) takes |= gpumc__has_slices(&l->parts[k], p->size);
+    for (size_t i = 0; takes && i + 1 < p->size && i < GPUMC__EXCHANGED; i++)
+        for (size_t up = 0; up < 2; up++) gpumc__add_image(to, GPUMC__REORDER, a, b, i, up, 0);
 }
 
 /* Lists the images of a model: by one block, by two, by single elements or slices, by four blocks. */
-static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
+static void gpumc__list_images(const gpumc_layout *l, gpumc__images *to)
 {
     const size_t n_blocks = gpumc__smaller(l->n_parts, 8);
-    size_t n = 0;
+    to->n = 0;
     for (size_t a = 0; a < n_blocks; a++)
-        n = gpumc__add_image(images, n, gpumc__can_turn(&l->parts[a]), GPUMC__TURN_BLOCKS, a, a, 0);
+        if (gpumc__can_turn(&l->parts[a])) gpumc__add_image(to, GPUMC__TURN_BLOCKS, a, a, 0, 0, 0);
     for (size_t a = 0; a < n_blocks; a++)
-        for (size_t b = 0; b < n_blocks; b++) n = gpumc__add_reorders(l, images, n, a, b);
+        for (size_t b = 0; b < n_blocks; b++) gpumc__add_reorders(l, to, a, b);
     for (size_t a = 0; a < n_blocks; a++)
         for (size_t b = a + 1; b < n_blocks; b++) {
             const gpumc__placed *p = &l->parts[a], *q = &l->parts[b];
             const int turn = gpumc__can_turn(p) && gpumc__can_turn(q);
-            n = gpumc__add_image(images, n, turn, GPUMC__TURN_BLOCKS, a, b, 0);
-            n = gpumc__add_image(images, n, gpumc__are_alike(p, q), GPUMC__SWAP_BLOCKS, a, b, 0);
+            if (turn) gpumc__add_image(to, GPUMC__TURN_BLOCKS, a, b, 0, 0, 0);
+            if (gpumc__are_alike(p, q)) gpumc__add_image(to, GPUMC__SWAP_BLOCKS, a, b, 0, 0, 0);
         }
     for (size_t i = 0; i < GPUMC__EXCHANGED; i++)
         for (size_t a = 0; a < n_blocks; a++) {
@@ -23533,19 +23508,16 @@ static size_t gpumc__list_images(const gpumc_layout *l, gpumc__image *images)
             for (size_t d = 0; d < n_dims || d == 0; d++) {
                 const int all = i + 1 < dims[d] && gpumc__count_like(l, p, dims[d]) > (n_dims < 2);
                 const int slice = n_dims > 1 && i < dims[d] && p->param->kind == GPUMC_UNBOUNDED;
-                n = gpumc__add_image(images, n, all, GPUMC__SWAP_ALL, a, dims[d], i);
-                n = gpumc__add_image(images, n, slice, GPUMC__TURN_ALL, a, dims[d], i);
-                n = gpumc__add_image(images, n, slice, GPUMC__TURN_ALL, a, dims[d], i);
-                if (slice && n < GPUMC__IMAGES) images[n - 1].others[0] = 1;
+                if (all) gpumc__add_image(to, GPUMC__SWAP_ALL, a, dims[d], i, 0, 0);
+                if (slice) gpumc__add_image(to, GPUMC__TURN_ALL, a, dims[d], i, 0, 0);
+                if (slice) gpumc__add_image(to, GPUMC__TURN_ALL, a, dims[d], i, 1, 0);
             }
-            n = gpumc__add_image(images, n, swap, GPUMC__SWAP, a, a, i);
-            n = gpumc__add_image(images, n, turn, GPUMC__TURN, a, a, i);
+            if (swap) gpumc__add_image(to, GPUMC__SWAP, a, a, i, 0, 0);
+            if (turn) gpumc__add_image(to, GPUMC__TURN, a, a, i, 0, 0);
         }
     for (size_t a = 0; a < n_blocks; a++)
         for (size_t b = a + 1; b < n_blocks; b++)
-            if (gpumc__are_alike(&l->parts[a], &l->parts[b]))
-                n = gpumc__add_both(l, images, n, n_blocks, a, b);
-    return n;
+            if (gpumc__are_alike(&l->parts[a], &l->parts[b])) gpumc__add_both(l, to, n_blocks, a, b);
 }
 
 static void gpumc__name_image(const gpumc__mirror *m, const gpumc__image *image, char *text, size_t size)
@@ -23555,7 +23527,7 @@ static void gpumc__name_image(const gpumc__mirror *m, const gpumc__image *image,
     const gpumc__placed *p = &l->parts[image->first], *q = all ? p : &l->parts[image->second];
     const char *a = p->param->name, *b = q->param->name;
     const char *turned = p->param->kind == GPUMC_UNBOUNDED ? "the sign of" : "the direction of";
-    const size_t apart = all ? gpumc__swap_slices(p, image->second, 0, NULL) : 1;
+    const size_t apart = all ? gpumc__map_slices(image->map, p, image->second, 0, NULL) : 1;
     const size_t at = p->at + image->element * apart;
     char one[48], two[48];
     gpumc_column_name(m->run->fit, at, one, sizeof one);
@@ -23567,7 +23539,7 @@ static void gpumc__name_image(const gpumc__mirror *m, const gpumc__image *image,
         snprintf(text, size, "%s %.40s and %.40s reversed", turned, a, b);
     else if (image->map == GPUMC__SWAP_BLOCKS) snprintf(text, size, "%.40s and %.40s exchanged", a, b);
     else if (image->map == GPUMC__SWAP_BOTH) {
-        const gpumc__placed *c = &l->parts[image->others[0]], *d = &l->parts[image->others[1]];
+        const gpumc__placed *c = &l->parts[image->third], *d = &l->parts[image->fourth];
         const char *how = c != d ? ", and" : c->size == 1 ? ", and reversed" : ", and the elements of";
         snprintf(text, size, "%.24s and %.24s exchanged%s %.24s%s%.24s", a, b, how, c->param->name,
                  c == d ? "" : " and ", c == d ? "" : d->param->name);
@@ -23586,35 +23558,36 @@ static void gpumc__warn_of_mirror(gpumc__run *r)
     const gpumc_layout *l = r->layout;
     double *work = r->chains[0].work;
     gpumc__mirror m = { r, 0, { { 0, 0, 0 } }, work, work + l->n_natural, { 0 } };
-    gpumc__image images[GPUMC__IMAGES], found = { GPUMC__TURN, 0, 0, 0, { 0, 0 } };
+    gpumc__images images;
+    const gpumc__image *found = NULL;
     double most = 0.01;
     char what[140], number[GPUMC__CELL];
     for (size_t i = 0; i <= GPUMC__EXCHANGED; i++)
         for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && m.n < GPUMC__WATCHED; p++)
             if (i < p->size) m.extents[m.n++] = gpumc__extent_of(f, p->at + i, p);
     for (size_t turn = 0; turn <= GPUMC__LINE_DRAWS; turn++) m.lp[turn] = GPUMC_NAN;
-    const size_t n = gpumc__list_images(l, images);
-    for (size_t k = 0; k < n; k++) {
-        const int looks = images[k].map == GPUMC__REORDER ? 4 : 1;    /* as moves differ from draw to draw */
+    gpumc__list_images(l, &images);
+    for (const gpumc__image *image = images.of; image < images.of + images.n; image++) {
+        const size_t looks = image->map == GPUMC__REORDER ? 4 : 1;    /* as moves differ from draw to draw */
         double mean = 0, shown = 0, most_of_one = 0;
-        for (int turn = 0; turn < looks; turn++)
-            shown = fmax(shown, gpumc__image_ratio(&m, &images[k], (size_t)turn));
+        for (size_t turn = 0; turn < looks; turn++)
+            shown = fmax(shown, gpumc__image_ratio(&m, image, turn));
         if (!(shown > 1e-4)) continue;
         for (size_t turn = 1; turn <= GPUMC__LINE_DRAWS; turn++) {
-            const double ratio = gpumc__image_ratio(&m, &images[k], turn) / (double)GPUMC__LINE_DRAWS;
+            const double ratio = gpumc__image_ratio(&m, image, turn) / (double)GPUMC__LINE_DRAWS;
             mean += ratio;
             most_of_one = fmax(most_of_one, ratio);
         }
         if (!(mean - most_of_one > 0.005)) continue;                   /* one alone may be a rare draw */
-        if (mean / (1 + mean) > most) { most = mean / (1 + mean); found = images[k]; }
+        if (mean / (1 + mean) > most) { most = mean / (1 + mean); found = image; }
     }
-    r->elsewhere = most > 0.01;
-    if (!r->elsewhere) return;
-    gpumc__name_image(&m, &found, what, sizeof what);
+    r->elsewhere = found != NULL;
+    if (!found) return;
+    gpumc__name_image(&m, found, what, sizeof what);
     gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is: with %s the "
                 "density is as high, but no chain has been there; rule that out by %s, or start chains "
                 "there, too (init)", gpumc__significant(100 * most, 1, number), what,
-                found.map == GPUMC__REORDER ? "priors" : "bounds or GPUMC_ORDERED");
+                found->map == GPUMC__REORDER ? "priors" : "bounds or GPUMC_ORDERED");
 }
 
 /* ---- fresh starts ---------------------------------------------------------------------------------
