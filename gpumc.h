@@ -21396,12 +21396,12 @@ typedef struct gpumc__rescale_map {
 } gpumc__rescale_map;
 
 /* A point that is moved, and the maps before and after that; in states that the chain does not use between
-   transitions: at most 7 of at least 11 are taken, with the draw. */
+   transitions: 6 of at least 11 are taken, with the draw. apart and kept are scratch. */
 typedef struct gpumc__mover {
     gpumc__run *run;
     gpumc__chain *chain;
     const gpumc__rescale *k;
-    gpumc__state *to;
+    gpumc__state *to, *apart, *kept;
     gpumc__rescale_map at, after;
 } gpumc__mover;
 
@@ -21415,19 +21415,20 @@ static gpumc__rescale_map gpumc__rescale_map_open(gpumc_nuts *s, double *L)
 static gpumc__mover gpumc__mover_open(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k,
                                       const double *q)
 {
+    gpumc_nuts *s = chain->nuts;
     double *L = r->rescale_factors + (size_t)chain->member * 2 * r->rescale_room;
-    gpumc__state *to = gpumc__state_new(chain->nuts);
-    const gpumc__rescale_map at = gpumc__rescale_map_open(chain->nuts, L);
-    const gpumc__mover v = { r, chain, k, to, at, gpumc__rescale_map_open(chain->nuts, L + r->rescale_room) };
-    memcpy(to->q, q, chain->nuts->dim * sizeof *q);
+    const gpumc__rescale_map at = gpumc__rescale_map_open(s, L);
+    const gpumc__rescale_map after = gpumc__rescale_map_open(s, L + r->rescale_room);
+    gpumc__state *to = gpumc__state_new(s), *apart = gpumc__state_new(s), *kept = gpumc__state_new(s);
+    const gpumc__mover v = { r, chain, k, to, apart, kept, at, after };
+    memcpy(to->q, q, s->dim * sizeof *q);
     return v;
 }
 
 static void gpumc__mover_close(gpumc__mover *v)
 {
-    v->to->uses--;
-    v->at.own->uses--;
-    v->after.own->uses--;
+    gpumc__state *const taken[] = { v->to, v->apart, v->kept, v->at.own, v->after.own };
+    for (int i = 0; i < 5; i++) taken[i]->uses--;
 }
 
 static void gpumc__mover_swap(gpumc__mover *v)
@@ -21445,8 +21446,7 @@ static int gpumc__rescale_probe(const gpumc__mover *v, const double *z, const do
     const gpumc__rescale *k = v->k;
     const gpumc__rescale_row *rows = v->run->rescale_rows;
     const size_t from = k->from, end = from + k->n;
-    gpumc__state *apart = gpumc__state_new(v->chain->nuts);
-    double *q = v->to->q, *force = apart->g;
+    double *q = v->to->q, *force = v->apart->g;
     int has = 1;
     memset(map->L + rows[from].at, 0, (rows[end - 1].at + rows[end - 1].left - rows[from].at) * sizeof *q);
     for (size_t c = 1; has && c <= k->colours; c++) {
@@ -21462,7 +21462,6 @@ static int gpumc__rescale_probe(const gpumc__mover *v, const double *z, const do
             }
         }
     }
-    apart->uses--;
     return has;
 }
 
@@ -21509,8 +21508,7 @@ static int gpumc__rescale_newton(const gpumc__mover *v, const double *z, const d
     const gpumc__rescale *k = v->k;
     const gpumc__rescale_row *rows = v->run->rescale_rows;
     const size_t from = k->from, end = from + k->n;
-    gpumc__state *here = gpumc__state_new(v->chain->nuts);
-    double *step = here->g;
+    double *step = v->apart->q;
     memcpy(v->to->q + from, z + from, k->n * sizeof *z);
     int has = gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, v->to->q, step));
     has = has && gpumc__rescale_probe(v, z, h, step, map) && gpumc__rescale_factor(v, map);
@@ -21523,7 +21521,6 @@ static int gpumc__rescale_newton(const gpumc__mover *v, const double *z, const d
         map->m[i] = z[i] + step[i];
         has &= gpumc__is_finite(map->m[i]);
     }
-    here->uses--;
     return has;
 }
 
@@ -21544,9 +21541,8 @@ static int gpumc__rescale_fill(const gpumc__mover *v, const gpumc__rescale_map *
 {
     const gpumc__rescale *k = v->k;
     const size_t bytes = k->n * sizeof(double), from = k->from;
-    gpumc__state *kept = gpumc__state_new(v->chain->nuts);
-    double *z = kept->q, *h = kept->g;
-    memcpy(kept->p + from, v->to->q + from, bytes);
+    double *z = v->kept->q, *h = v->kept->g, *given = v->kept->p;
+    memcpy(given + from, v->to->q + from, bytes);
     int has = gpumc__rescale_newton(v, v->run->rescale_z0, v->run->rescale_h, map), moves = (int)k->bent;
     for (int step = 1; has && moves && step < 8; step++) {
         for (size_t i = from; i < from + k->n; i++) {
@@ -21556,8 +21552,7 @@ static int gpumc__rescale_fill(const gpumc__mover *v, const gpumc__rescale_map *
         has = gpumc__rescale_newton(v, z, h, map);
         moves = has && gpumc__rescale_distance(v, map, z) > 0.1;
     }
-    memcpy(v->to->q + from, kept->p + from, bytes);
-    kept->uses--;
+    memcpy(v->to->q + from, given + from, bytes);
     return has && !moves;
 }
 
@@ -21603,12 +21598,11 @@ static int gpumc__rescale_has(const gpumc__run *r, size_t i)
 /* Adds `sign` times the gradient at q, with coordinates that do not move along necks h further if `apart`. */
 static void gpumc__rescale_slope(const gpumc__mover *v, const double *q, int apart, double sign, double *sum)
 {
-    gpumc__state *at = gpumc__state_new(v->chain->nuts);
+    double *at = v->apart->q, *g = v->apart->g;
     for (size_t i = 0; i < v->chain->nuts->dim; i++)
-        at->q[i] = q[i] + (apart && !gpumc__rescale_has(v->run, i) ? v->run->rescale_h[i] : 0);
-    gpumc__chain_eval(v->run, v->chain, at->q, at->g);
-    for (size_t i = 0; i < v->chain->nuts->dim; i++) sum[i] += sign * at->g[i];
-    at->uses--;
+        at[i] = q[i] + (apart && !gpumc__rescale_has(v->run, i) ? v->run->rescale_h[i] : 0);
+    gpumc__chain_eval(v->run, v->chain, at, g);
+    gpumc__add_multiple(sum, sign, g, v->chain->nuts->dim);
 }
 
 /* Whether a coordinate that does not move along necks is too stiff for the step size at v->to, and four times
@@ -21616,8 +21610,7 @@ static void gpumc__rescale_slope(const gpumc__mover *v, const double *q, int apa
 static int gpumc__rescale_others_are_stiff(const gpumc__mover *v)
 {
     const gpumc_nuts *s = v->chain->nuts;
-    gpumc__state *sums = gpumc__state_new(v->chain->nuts);
-    double *here = sums->q, *mean = sums->p;
+    double *here = v->kept->q, *mean = v->kept->p;
     int are = 0;
     memset(here, 0, s->dim * sizeof *here);
     memset(mean, 0, s->dim * sizeof *mean);
@@ -21630,7 +21623,6 @@ static int gpumc__rescale_others_are_stiff(const gpumc__mover *v)
         const double limit = fmax(1.5 / (s->step_size * s->step_size), 4 * mean[i] * unit);
         are |= !gpumc__rescale_has(v->run, i) && !(here[i] * unit < limit);
     }
-    sums->uses--;
     return are;
 }
 
@@ -21789,11 +21781,10 @@ static void gpumc__rescale_slopes(const gpumc_adapt *a, const gpumc__placed *p, 
 static void gpumc__rescale_prepare(gpumc__run *r, const size_t *draws, size_t n)
 {
     const gpumc_adapt *a = r->adapt;
-    memset(r->rescale_z0, 0, a->dim * sizeof(double));
-    memset(r->rescale_h, 0, a->dim * sizeof(double));
-    for (size_t d = 0; d < n; d++)
-        gpumc__welford(r->rescale_z0, r->rescale_h, a->q + draws[d] * a->dim, a->dim, 1 / (double)(d + 1));
-    for (size_t i = 0; i < a->dim; i++) r->rescale_h[i] = 0.1 * sqrt(r->rescale_h[i] / (double)n);
+    const double *squares = a->moments + a->dim;
+    gpumc__adapt_moments(a, draws, n);
+    memcpy(r->rescale_z0, a->moments, a->dim * sizeof(double));
+    for (size_t i = 0; i < a->dim; i++) r->rescale_h[i] = 0.1 * sqrt(squares[i] / (double)n);
 }
 
 /* A scale and a block; the correlation of the scale with the block's slopes; what chains find. */
@@ -21833,17 +21824,15 @@ static size_t gpumc__rescale_reach(size_t n, size_t i)
 static int gpumc__rescale_all_forces(gpumc__mover *v, double *H)
 {
     const size_t n = v->k->n, from = v->k->from, width = gpumc__rescale_width(n);
-    gpumc__state *apart = gpumc__state_new(v->chain->nuts);
-    double *q = v->to->q;
+    double *q = v->to->q, *forces = v->apart->g;
     const double *z = v->run->rescale_z0 + from, *h = v->run->rescale_h + from;
     int has = gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, q, v->to->g));
     for (size_t c = 0; has && c < width; c++) {
         for (size_t i = 0; i < n; i++) q[from + i] = z[i] + (i % width == c ? h[i] : 0);
-        has = gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, q, apart->g));
-        for (size_t i = 0; i < n; i++) H[i * width + c] = v->to->g[from + i] - apart->g[from + i];
+        has = gpumc__is_finite(gpumc__chain_eval(v->run, v->chain, q, forces));
+        for (size_t i = 0; i < n; i++) H[i * width + c] = v->to->g[from + i] - forces[from + i];
     }
     memcpy(q + from, z, n * sizeof *q);
-    apart->uses--;
     return has;
 }
 
@@ -21929,17 +21918,15 @@ static int gpumc__rescale_is_bent(gpumc__mover *v, const gpumc__rescale_trial *t
 static double gpumc__rescale_curvature(gpumc__mover *v, double shift)
 {
     const size_t from = v->k->from, scale = v->k->scale;
-    gpumc__state *here = gpumc__state_new(v->chain->nuts);
-    double *q = v->to->q, sum = 0;
+    double *q = v->to->q, *forces = v->apart->g, sum = 0;
     const double *z = v->run->rescale_z0, *h = v->run->rescale_h;
     q[scale] = z[scale] + shift;
-    gpumc__chain_eval(v->run, v->chain, q, here->g);
+    gpumc__chain_eval(v->run, v->chain, q, forces);
     for (size_t i = 0; i < v->k->n; i++) q[from + i] += (i % 2 ? -h[from + i] : h[from + i]);
     gpumc__chain_eval(v->run, v->chain, q, v->to->g);
-    for (size_t i = from; i < from + v->k->n; i++) sum += (here->g[i] - v->to->g[i]) * (q[i] - z[i]);
+    for (size_t i = from; i < from + v->k->n; i++) sum += (forces[i] - v->to->g[i]) * (q[i] - z[i]);
     memcpy(q + from, z + from, v->k->n * sizeof *q);
     q[scale] = z[scale];
-    here->uses--;
     return fabs(sum);
 }
 
@@ -23212,11 +23199,10 @@ typedef struct gpumc__lines {
 /* The draws' range in a column of block p, widened by a quarter on both sides (positive: down to half). */
 static gpumc__extent gpumc__extent_of(const gpumc_fit *f, size_t column, const gpumc__placed *p)
 {
-    const gpumc_series s = gpumc_fit_series(f, column);
     double least = GPUMC_INF, most = -GPUMC_INF;
-    for (size_t c = 0; c < s.n_chains; c++)
-        for (size_t d = 0; d < s.n_draws; d++)
-            gpumc__include(&least, &most, s.x[c * s.chain_stride + d * s.draw_stride]);
+    for (size_t c = 0; c < f->n_chains; c++)
+        for (size_t d = 0; d < f->n_draws; d++)
+            gpumc__include(&least, &most, gpumc__draw_at(f, c, d)[column]);
     const double quarter = 0.25 * (most - least);
     GPUMC__RETURN(gpumc__extent, column, p->param->kind == GPUMC_POSITIVE ? least / 2 : least - quarter,
                   most + quarter);
