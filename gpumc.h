@@ -21595,14 +21595,16 @@ static int gpumc__rescale_has(const gpumc__run *r, size_t i)
     return 0;
 }
 
-/* Adds `sign` times the gradient at q, with coordinates that do not move along necks h further if `apart`. */
-static void gpumc__rescale_slope(const gpumc__mover *v, const double *q, int apart, double sign, double *sum)
+/* By how much the gradient at q falls if all coordinates that do not move along necks go h further. */
+static void gpumc__rescale_fall(const gpumc__mover *v, const double *q, double *fall)
 {
-    double *at = v->apart->q, *g = v->apart->g;
-    for (size_t i = 0; i < v->chain->nuts->dim; i++)
-        at[i] = q[i] + (apart && !gpumc__rescale_has(v->run, i) ? v->run->rescale_h[i] : 0);
-    gpumc__chain_eval(v->run, v->chain, at, g);
-    gpumc__add_multiple(sum, sign, g, v->chain->nuts->dim);
+    const size_t dim = v->chain->nuts->dim;
+    double *further = v->apart->q, *g = v->apart->g;
+    for (size_t i = 0; i < dim; i++)
+        further[i] = q[i] + (gpumc__rescale_has(v->run, i) ? 0 : v->run->rescale_h[i]);
+    gpumc__chain_eval(v->run, v->chain, q, fall);
+    gpumc__chain_eval(v->run, v->chain, further, g);
+    gpumc__add_multiple(fall, -1, g, dim);
 }
 
 /* Whether a coordinate that does not move along necks is too stiff for the step size at v->to, and four times
@@ -21612,12 +21614,8 @@ static int gpumc__rescale_others_are_stiff(const gpumc__mover *v)
     const gpumc_nuts *s = v->chain->nuts;
     double *here = v->kept->q, *mean = v->kept->p;
     int are = 0;
-    memset(here, 0, s->dim * sizeof *here);
-    memset(mean, 0, s->dim * sizeof *mean);
-    for (int apart = 0; apart < 2; apart++) {
-        gpumc__rescale_slope(v, v->to->q, apart, apart ? -1 : 1, here);
-        gpumc__rescale_slope(v, v->run->rescale_z0, apart, apart ? -1 : 1, mean);
-    }
+    gpumc__rescale_fall(v, v->to->q, here);
+    gpumc__rescale_fall(v, v->run->rescale_z0, mean);
     for (size_t i = 0; i < s->dim; i++) {
         const double unit = gpumc__metric_variance(s->metric, i) / v->run->rescale_h[i];
         const double limit = fmax(1.5 / (s->step_size * s->step_size), 4 * mean[i] * unit);
@@ -22049,9 +22047,8 @@ static void gpumc__rescale_learn(gpumc__run *r)
     const size_t n_draws = gpumc__rescale_draws(r->adapt, draws);
     if (n_draws < GPUMC__RESCALE_DRAWS / 2) return;
     for (size_t i = 0; i < l->n_parts; i++)
-        if (l->parts[i].free_size >= GPUMC__RESCALE_FEWEST)
-            gpumc__rescale_slopes(r->adapt, &l->parts[i], draws, n_draws,
-                                  r->rescale_slopes + i * GPUMC__RESCALE_DRAWS);
+        gpumc__rescale_slopes(r->adapt, &l->parts[i], draws, n_draws,
+                              r->rescale_slopes + i * GPUMC__RESCALE_DRAWS);
     for (size_t i = 0; i < l->n_parts; i++)
         if (l->parts[i].free_size <= GPUMC__RESCALE_SCALES)
             n = gpumc__rescale_pairs(r, &l->parts[i], draws, n_draws, trials, n);
@@ -23902,17 +23899,32 @@ static double gpumc__share_seen(const gpumc__run *r)
     return n / (double)(f->n_chains * f->n_draws);
 }
 
+/* again: NUTS drew again since that mass was found. */
+static void gpumc__warn_of_missed(gpumc_fit *f, const gpumc__unseen *u, int again)
+{
+    char name[64], number[GPUMC__CELL];
+    gpumc_column_name(f, u->extents->column, name, sizeof name);
+    gpumc__warn(f, GPUMC_W_UNSEEN, 0, u->share, "no draw %s where about %s %% of the mass is, far from all of "
+                "them %s%s%s: estimates miss it; %s may find it", again ? "was" : "is",
+                gpumc__significant(100 * u->share, 1, number), u->n == 1 ? "along " : "in all directions",
+                u->n == 1 ? name : "", again ? "; NUTS drew again and has too few there" : "",
+                f->sampler == GPUMC_SAMPLER_NUTS ? "more chains, from other seeds or init,"
+                                                 : "a longer run by the sampler NUTS");
+}
+
 /* Where the line of one draw shows mass, the mean over other draws decides: that one may be a rare one. */
 static void gpumc__warn_of_unseen(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     gpumc__lines all;
-    double most = 0.01;
+    gpumc__unseen here;
     size_t found = GPUMC__NONE, tail = GPUMC__NONE;
-    char name[64], number[GPUMC__CELL];
+    char name[64];
     r->elsewhere = 0;
     if (!r->again) r->unseen.share = 0;
     if (f->n_draws * f->n_chains < 400) return;
+    memset(&here, 0, sizeof here);
+    here.share = 0.01;
     gpumc__lines_begin(&all, r);
     for (size_t k = 0; k < all.n + GPUMC__RAYS; k++) {
         all.slow = 0;
@@ -23920,49 +23932,34 @@ static void gpumc__warn_of_unseen(gpumc__run *r)
         double mean = 0;
         for (size_t turn = 1; shows && turn <= GPUMC__LINE_DRAWS; turn++)
             mean += gpumc__line_share(&all, k, turn) / (double)GPUMC__LINE_DRAWS;
-        if (mean > most) { found = k; most = mean; }
+        if (mean > here.share) { found = k; here.share = mean; }
         if (4 * all.slow > 3 * GPUMC__LINE_DRAWS) tail = k;
     }
+    const int along = found < all.n;
+    here.n = along ? 1 : all.n;
+    memcpy(here.extents, all.extents + (along ? found : 0), here.n * sizeof *here.extents);
+    gpumc_column_name(f, here.extents->column, name, sizeof name);
     if (found != GPUMC__NONE && all.highest > 1e10) {
         r->elsewhere = 1;
-        gpumc_column_name(f, all.extents[found % all.n].column, name, sizeof name);
-        gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "far from all draws%s%s the log density is higher by up to "
-                    "%.3g: does it lose its digits there, as differences of lgamma do?",
-                    found < all.n ? ", along " : "", found < all.n ? name : "", all.highest);
+        gpumc__warn(f, GPUMC_W_UNSEEN, 0, here.share, "far from all draws%s%s the log density is higher by "
+                    "up to %.3g: does it lose its digits there, as differences of lgamma do?",
+                    along ? ", along " : "", along ? name : "", all.highest);
         return;
     }
     if (found == GPUMC__NONE && r->unseen.share > 0 && gpumc__share_seen(r) < 0.4 * r->unseen.share) {
-        gpumc_column_name(f, r->unseen.extents->column, name, sizeof name);
-        gpumc__warn(f, GPUMC_W_UNSEEN, 0, r->unseen.share, "no draw was where about %s %% of the mass is, "
-                    "far from all of them %s%s; NUTS drew again and has too few there: estimates miss it; "
-                    "more chains, from other seeds or init, may find it",
-                    gpumc__significant(100 * r->unseen.share, 1, number),
-                    r->unseen.n == 1 ? "along " : "in all directions", r->unseen.n == 1 ? name : "");
+        gpumc__warn_of_missed(f, &r->unseen, 1);
         return;
     }
-    if (!r->again && found != GPUMC__NONE) {
-        r->unseen.share = most;
-        r->unseen.n = found < all.n ? 1 : all.n;
-        for (size_t k = 0; k < r->unseen.n; k++)
-            r->unseen.extents[k] = all.extents[found < all.n ? found : k];
-    }
+    if (!r->again && found != GPUMC__NONE) r->unseen = here;
     if (tail != GPUMC__NONE) {
         gpumc_column_name(f, all.extents[tail].column, name, sizeof name);
         gpumc__warn(f, GPUMC_W_HELD, 0, (double)all.extents[tail].column, "the density falls ever more "
                     "slowly along %s: HMC may have too few or too many draws in such a tail; compare with "
                     "the sampler NUTS", name);
     }
-    if (found == GPUMC__NONE) {
-        gpumc__warn_of_mirror(r);
-        if (!r->elsewhere && !gpumc__has_warning(f, GPUMC_W_RHAT)) gpumc__look_elsewhere(r);
-        return;
-    }
-    gpumc_column_name(f, all.extents[found % all.n].column, name, sizeof name);
-    gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is, far from all of "
-                "them %s%s: estimates miss it; %s may find it", gpumc__significant(100 * most, 1, number),
-                found < all.n ? "along " : "in all directions", found < all.n ? name : "",
-                f->sampler == GPUMC_SAMPLER_NUTS ? "more chains, from other seeds or init,"
-                                                 : "a longer run by the sampler NUTS");
+    if (found != GPUMC__NONE) { gpumc__warn_of_missed(f, &here, 0); return; }
+    gpumc__warn_of_mirror(r);
+    if (!r->elsewhere && !gpumc__has_warning(f, GPUMC_W_RHAT)) gpumc__look_elsewhere(r);
 }
 
 /* ---- where chains were left ---------------------------------------------------------------------- */
