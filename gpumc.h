@@ -17198,6 +17198,15 @@ static int gpumc__has_warning(const gpumc_fit *fit, gpumc_warning_code code)    
     return 0;
 }
 
+/* The codes of warnings, not notes, as bits. */
+static uint32_t gpumc__warned(const gpumc_fit *fit)
+{
+    uint32_t codes = 0;
+    for (size_t i = 0; i < fit->n_warnings; i++)
+        codes |= fit->warnings[i].note ? 0 : (uint32_t)1 << fit->warnings[i].code;
+    return codes;
+}
+
 /* Appends a warning. That memory is refused is noted in the fit's status, for callers to see in the end. */
 static GPUMC__PRINTF(5, 6) void
     gpumc__warn(gpumc_fit *fit, gpumc_warning_code code, int note, double value, const char *format, ...)
@@ -19012,9 +19021,8 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
     const gpumc_sample_options *o = &f->options;
     const int merged = o->num_chains > 0 && (size_t)o->num_chains < f->n_chains;  /* see gpumc__merge_facts */
     const uint64_t digest = gpumc__digest_of(s);
-    uint32_t warned = (f->draws && f->stats ? GPUMC__JUDGED : 0) | (f->n_necks > 0 ? GPUMC__NECKS : 0);
-    for (size_t i = 0; i < f->n_warnings; i++)       /* from draws alone a merge cannot find all of them */
-        if (!f->warnings[i].note) warned |= (uint32_t)1 << f->warnings[i].code;
+    const uint32_t warned = gpumc__warned(f)         /* from draws alone a merge cannot find all of them */
+        | (f->draws && f->stats ? GPUMC__JUDGED : 0) | (f->n_necks > 0 ? GPUMC__NECKS : 0);
     const double facts[GPUMC__N_FACTS] = {
         (double)(digest >> 32), (double)(digest & 0xffffffff), (double)(o->seed >> 32),
         (double)(o->seed & 0xffffffff), (double)o->first_chain_id, (double)f->n_chains, (double)s->n_draws,
@@ -21390,46 +21398,33 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
    thus keep their residuals, whitened by a normal approximation given theta and the data (Murray & Adams
    2010); interweaving (Yu & Meng 2011) whitens by the prior alone. Read first: gpumc__rescale_move. */
 /* Centres m and precisions H = L L' of elements; D: L's diagonal, the rest of L by rescale_rows. */
-typedef struct gpumc__rescale_map {
-    gpumc__state *own;                           /* where m and D are */
-    double *m, *D, *L;
-} gpumc__rescale_map;
+typedef struct gpumc__rescale_map { double *m, *D, *L; } gpumc__rescale_map;
 
 /* A point that is moved, and the maps before and after that; in states that the chain does not use between
-   transitions: 6 of at least 11 are taken, with the draw. apart and kept are scratch. */
+   transitions: with the draw 6 of at least 11. apart and kept are scratch. */
+enum { GPUMC__TAKEN = 5 };
 typedef struct gpumc__mover {
     gpumc__run *run;
     gpumc__chain *chain;
     const gpumc__rescale *k;
-    gpumc__state *to, *apart, *kept;
+    gpumc__state *taken[GPUMC__TAKEN], *to, *apart, *kept;
     gpumc__rescale_map at, after;
 } gpumc__mover;
-
-static gpumc__rescale_map gpumc__rescale_map_open(gpumc_nuts *s, double *L)
-{
-    gpumc__state *own = gpumc__state_new(s);
-    const gpumc__rescale_map map = { own, own->q, own->p, L };
-    return map;
-}
 
 static gpumc__mover gpumc__mover_open(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k,
                                       const double *q)
 {
-    gpumc_nuts *s = chain->nuts;
     double *L = r->rescale_factors + (size_t)chain->member * 2 * r->rescale_room;
-    const gpumc__rescale_map at = gpumc__rescale_map_open(s, L);
-    const gpumc__rescale_map after = gpumc__rescale_map_open(s, L + r->rescale_room);
-    gpumc__state *to = gpumc__state_new(s), *apart = gpumc__state_new(s), *kept = gpumc__state_new(s);
-    const gpumc__mover v = { r, chain, k, to, apart, kept, at, after };
-    memcpy(to->q, q, s->dim * sizeof *q);
+    gpumc__state *s[GPUMC__TAKEN];
+    for (int i = 0; i < GPUMC__TAKEN; i++) s[i] = gpumc__state_new(chain->nuts);
+    const gpumc__mover v = { r, chain, k, { s[0], s[1], s[2], s[3], s[4] }, s[0], s[1], s[2],
+                             { s[3]->q, s[3]->p, L }, { s[4]->q, s[4]->p, L + r->rescale_room } };
+    memcpy(v.to->q, q, chain->nuts->dim * sizeof *q);
     return v;
 }
 
 static void gpumc__mover_close(gpumc__mover *v)
-{
-    gpumc__state *const taken[] = { v->to, v->apart, v->kept, v->at.own, v->after.own };
-    for (int i = 0; i < 5; i++) taken[i]->uses--;
-}
+{ for (int i = 0; i < GPUMC__TAKEN; i++) v->taken[i]->uses--; }
 
 static void gpumc__mover_swap(gpumc__mover *v)
 {
@@ -22261,23 +22256,21 @@ static const char *gpumc__metric_fault(const gpumc_metric *m)
 {
     const size_t n = m->dim, rank = gpumc__metric_has_rank(m->kind) ? m->rank : 0;
     const size_t n_blocks = m->kind == GPUMC_METRIC_BLOCKS ? m->n_blocks : 0;
-    const int dense = m->kind == GPUMC_METRIC_DENSE;
+    const size_t dense = m->kind == GPUMC_METRIC_DENSE ? n : 0;
     if (m->kind <= GPUMC_METRIC_AUTO || m->kind > GPUMC_METRIC_BLOCKS) return "has no kind";
     if (!m->scale || (dense && !(m->covariance && m->factor)) || (rank && !(m->vectors && m->lambda))
         || (n_blocks && !m->blocks))
         return "lacks an array that its kind has: scale, for dense covariance and factor, vectors and lambda";
     if (rank > gpumc__smaller(n, GPUMC__MAX_RANK)) return "is of a rank above 64 or its dimension";
-    if (!gpumc__all_above(0, m->scale, n, 1) || !gpumc__all_above(0, m->lambda, rank, 1)
-        || !gpumc__all_above(0, m->covariance, dense ? n : 0, n + 1)
-        || !gpumc__all_above(0, m->factor, dense ? n : 0, n + 1))
-        return "has a variance that is not positive and finite";
-    if (!gpumc__all_above(-GPUMC_INF, m->vectors, rank * n, 1)
-        || !gpumc__all_above(-GPUMC_INF, m->covariance, dense ? n * n : 0, 1)
-        || !gpumc__all_above(-GPUMC_INF, m->factor, dense ? n * n : 0, 1)
-        || !gpumc__all_above(-GPUMC_INF, m->mean, m->mean ? n : 0, 1)
-        || !gpumc__all_above(-GPUMC_INF, m->blocks, n_blocks * gpumc__triangle(0, m->block_size), 1))
-        return "has a value that is not finite";
-    return gpumc__metric_agrees(m, rank) ? NULL
+    const int positive = gpumc__all_above(0, m->scale, n, 1) && gpumc__all_above(0, m->lambda, rank, 1)
+        && gpumc__all_above(0, m->covariance, dense, n + 1) && gpumc__all_above(0, m->factor, dense, n + 1);
+    const int finite = gpumc__all_above(-GPUMC_INF, m->vectors, rank * n, 1)
+        && gpumc__all_above(-GPUMC_INF, m->covariance, dense * n, 1)
+        && gpumc__all_above(-GPUMC_INF, m->factor, dense * n, 1)
+        && gpumc__all_above(-GPUMC_INF, m->mean, m->mean ? n : 0, 1)
+        && gpumc__all_above(-GPUMC_INF, m->blocks, n_blocks * gpumc__triangle(0, m->block_size), 1);
+    return !positive ? "has a variance that is not positive and finite"
+        : !finite ? "has a value that is not finite" : gpumc__metric_agrees(m, rank) ? NULL
         : "has a factor L with L L' other than the covariance, or vectors that are not orthonormal";
 }
 
@@ -22953,7 +22946,7 @@ static size_t gpumc__endless(const gpumc__run *r)
     const gpumc_layout *l = r->layout;
     const gpumc_fit *f = r->fit;
     double *x = r->chains[0].work, *g = x + l->n_natural;
-    for (size_t c = 0; c < f->n_chains; c += c + 1 < f->n_chains ? f->n_chains - 1 : 1) {
+    for (size_t c = 0; c < f->n_chains; c = c + 1 < f->n_chains ? f->n_chains - 1 : f->n_chains) {
         const double *draw = gpumc__draw_at(f, c, f->n_draws / 2), lp = gpumc__look(r, draw, g);
         size_t n = 0;
         for (size_t turn = 0; turn < GPUMC__LINES; turn++)
@@ -22973,10 +22966,9 @@ static void gpumc__warn_of_improper(gpumc__run *r, int finished)
     const gpumc_layout *l = r->layout;
     gpumc_fit *f = r->fit;
     size_t loose = 0;
-    int doubted = 0;
+    const int doubted = gpumc__warned(f) != 0;
     const char *wrong = NULL;
     char name[64];
-    for (size_t i = 0; i < f->n_warnings; i++) doubted |= !f->warnings[i].note;
     for (size_t c = r->n_chains; doubted && f->n_draws > 0 && c-- > 0;) {
         double *x = r->chains[c].work, *g = x + l->n_natural, *others = g + l->n_natural;
         gpumc__to_natural(l, gpumc_nuts_draw(r->machines[c]), x, x);
@@ -23904,8 +23896,8 @@ static void gpumc__warn_of_missed(gpumc_fit *f, const gpumc__unseen *u, int agai
 {
     char name[64], number[GPUMC__CELL];
     gpumc_column_name(f, u->extents->column, name, sizeof name);
-    gpumc__warn(f, GPUMC_W_UNSEEN, 0, u->share, "no draw %s where about %s %% of the mass is, far from all of "
-                "them %s%s%s: estimates miss it; %s may find it", again ? "was" : "is",
+    gpumc__warn(f, GPUMC_W_UNSEEN, 0, u->share, "no draw %s where about %s %% of the mass is, far from all "
+                "of them %s%s%s: estimates miss it; %s may find it", again ? "was" : "is",
                 gpumc__significant(100 * u->share, 1, number), u->n == 1 ? "along " : "in all directions",
                 u->n == 1 ? name : "", again ? "; NUTS drew again and has too few there" : "",
                 f->sampler == GPUMC_SAMPLER_NUTS ? "more chains, from other seeds or init,"
@@ -24172,9 +24164,9 @@ static void gpumc__excuse_edges(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     gpumc_warning *diverged = NULL;
-    size_t n = 0, n_seen = 0, n_out = 0, n_edges = 0;
+    size_t n_seen = 0, n_out = 0, n_edges = 0;
     r->at_edges = 0;
-    for (size_t i = 0; i < f->n_warnings; n += !f->warnings[i++].note)
+    for (size_t i = 0; i < f->n_warnings; i++)
         if (f->warnings[i].code == GPUMC_W_DIVERGENT) diverged = &f->warnings[i];
     if (!diverged || f->sampler != GPUMC_SAMPLER_NUTS || !f->draws) return;
     for (size_t k = 0, of = 0; k < f->n_chains * f->n_draws; k++) {
@@ -24186,7 +24178,7 @@ static void gpumc__excuse_edges(gpumc__run *r)
         n_edges += (size_t)gpumc__is_at_edge(r, c, draw);
     }
     r->at_edges = 2 * n_out > n_seen && 8 * n_edges >= 7 * n_seen;
-    if (!r->at_edges || n > 1 || diverged->value > 0.03) return;
+    if (!r->at_edges || gpumc__warned(f) != 1u << GPUMC_W_DIVERGENT || diverged->value > 0.03) return;
     char *text = strchr(diverged->text, ':');
     diverged->note = 1;
     snprintf(text, sizeof diverged->text - (size_t)(text - diverged->text), ": their paths met an edge of "
@@ -24251,9 +24243,7 @@ static int gpumc__is_doubted(const gpumc_fit *f)
     const uint32_t doubts = 1u << GPUMC_W_DIVERGENT | 1u << GPUMC_W_TREEDEPTH | 1u << GPUMC_W_RHAT
         | 1u << GPUMC_W_ESS | 1u << GPUMC_W_HELD | 1u << GPUMC_W_NOT_MIXED | 1u << GPUMC_W_RESTARTED
         | 1u << GPUMC_W_STUCK | 1u << GPUMC_W_ACCEPT;
-    uint32_t seen = 0;
-    for (size_t i = 0; i < f->n_warnings; i++) seen |= f->warnings[i].note ? 0 : 1u << f->warnings[i].code;
-    return (seen & doubts) != 0;
+    return (gpumc__warned(f) & doubts) != 0;
 }
 
 static void gpumc__run_warnings(gpumc__run *r, int finished)
