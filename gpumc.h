@@ -15791,11 +15791,13 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
     gpumc__adapt_set_step_sizes(a, chains, 0);
 }
 
-/* Records that a chain is moved; returns the row for the natural values of the point that it leaves. */
-static double *gpumc__note_restart(gpumc_adapt *a, const gpumc__restart *restart)
+/* Records that chain c is moved to where another is; returns the row for the values that it leaves. */
+static double *gpumc__note_restart(gpumc_adapt *a, size_t iteration, size_t c, size_t source, int witnesses)
 {
     const size_t k = gpumc__smaller(a->n_restarts++, GPUMC__MAX_RESTARTS - 1);
-    a->restarts[k] = *restart;
+    const gpumc__restart restart = { iteration, c, source, a->levels[c], a->levels[source],
+                                     a->masses[c] - a->masses[source], witnesses };
+    a->restarts[k] = restart;
     return a->left + k * (a->layout ? a->layout->n_natural : 0);
 }
 
@@ -15809,14 +15811,12 @@ static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
     for (size_t c = 0; c < a->n_chains && a->n_used > 0; c++) {
         gpumc_rng rng = gpumc_rng_at(a->options.seed, GPUMC__STREAM_RESCUE, (uint32_t)a->iteration,
                                      a->options.first_chain_id + (uint32_t)c);
-        const gpumc__restart restart = { a->iteration, c, a->best, a->levels[c], a->levels[a->best],
-                                         a->masses[c] - a->masses[a->best], witnesses };
         size_t source = 0;
         if (a->healthy[c]) continue;
         for (size_t k = 0; k < a->n_used; k++)
             if (gpumc_rng_below(&rng, k + 1) == 0) source = a->used[k];
         for (size_t k = 0; k < a->n_kept; k++) if (a->owner[k] == c) a->owner[k] = (uint32_t)a->n_chains;
-        double *left = gpumc__note_restart(a, &restart);
+        double *left = gpumc__note_restart(a, a->iteration, c, a->best, witnesses);
         if (l) gpumc_model_natural(l, gpumc_nuts_draw(chains[c]), left, a->model_work);
         gpumc__nuts_move(chains[c], a->q + source * a->dim, a->lp[source], a->g + source * a->dim);
         chains[c]->flat = chains[a->best]->flat;
@@ -24363,11 +24363,9 @@ static void gpumc__start_later(gpumc__run *r)
     for (size_t c = 0; c < r->n_chains; c++) witnesses += a->masses[c] >= least;
     for (size_t c = 0; c < r->n_chains; c++) {
         const int lags = a->masses[c] < least && gpumc__is_finite(a->masses[c]);
-        const gpumc__restart restart = { r->n_iterations[1], c, best, a->levels[c], a->levels[best],
-                                         a->masses[c] - a->masses[best], witnesses };
         size_t draw = f->n_draws - 1;
-        if (lags) memcpy(gpumc__note_restart(a, &restart), gpumc__draw_at(f, c, draw),
-                         r->layout->n_natural * sizeof *f->draws);
+        if (lags) memcpy(gpumc__note_restart(a, r->n_iterations[1], c, best, witnesses),
+                         gpumc__draw_at(f, c, draw), r->layout->n_natural * sizeof *f->draws);
         draw -= lags ? c * share : 0;
         while (!gpumc__free_of(r, gpumc__draw_at(f, lags ? best : c, draw), a->moments) && draw > 0)
             draw--;                                                  /* a value may have come to its bound */
