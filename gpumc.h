@@ -22281,18 +22281,19 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpu
     const gpumc_metric *m = o->initial_metric;
     const size_t dim = layout->n_free;
     const gpumc__blocks b = gpumc__layout_blocks(layout);
-    const int foreign = m && m->n_blocks > 0 && (m->n_blocks != b.n || m->block_size != b.size || !m->members
+    if (!m) return GPUMC_OK;
+    const int foreign = m->n_blocks > 0 && (m->n_blocks != b.n || m->block_size != b.size || !m->members
         || memcmp(m->members, b.members, b.size * sizeof *b.members) != 0);
-    const char *wrong = !m ? NULL : m->dim != dim || foreign ? "does not fit the model"
+    const char *wrong = m->dim != dim || foreign ? "does not fit the model"
         : m->rank > 0 && !gpumc__metric_has_rank(m->kind) ? "has a rank that its kind lacks; set it to 0"
         : gpumc__metric_fault(m);
-    for (const gpumc__placed *p = layout->parts; m && !wrong && p < layout->parts + layout->n_parts; p++)
+    for (const gpumc__placed *p = layout->parts; !wrong && p < layout->parts + layout->n_parts; p++)
         if (o->num_warmup < 0 && p->param->centring != GPUMC_CENTRED && gpumc__is_linked(p->param))
             wrong = "is of coordinates that hierarchies learn in warm-up; with num_warmup -1 their centring "
                     "must be GPUMC_CENTRED";
-    if (m && !wrong && o->num_warmup < 0 && o->metric != m->kind && !gpumc__is_diagonal(m))
+    if (!wrong && o->num_warmup < 0 && o->metric != m->kind && !gpumc__is_diagonal(m))
         wrong = "is of another kind than option metric (leave that 0)";
-    for (size_t i = 0; m && !wrong && i < dim; i++)
+    for (size_t i = 0; !wrong && i < dim; i++)
         if (!(gpumc__metric_variance(m, i) > 0 && gpumc__is_finite(gpumc__metric_variance(m, i))))
             wrong = "has a variance that is not positive and finite";
     if (!wrong) return GPUMC_OK;
@@ -22969,7 +22970,8 @@ static void gpumc__warn_of_improper(gpumc__run *r, int finished)
     const int doubted = gpumc__warned(f) != 0;
     const char *wrong = NULL;
     char name[64];
-    for (size_t c = r->n_chains; doubted && f->n_draws > 0 && c-- > 0;) {
+    if (f->n_draws == 0) return;
+    for (size_t c = r->n_chains; doubted && c-- > 0;) {
         double *x = r->chains[c].work, *g = x + l->n_natural, *others = g + l->n_natural;
         gpumc__to_natural(l, gpumc_nuts_draw(r->machines[c]), x, x);
         gpumc__density(l, 0, x, g);
@@ -22978,7 +22980,7 @@ static void gpumc__warn_of_improper(gpumc__run *r, int finished)
             for (size_t i = 0; i < l->n_natural; i++) g[i] = g[i] == 0 && others[i] != 0 ? DBL_MIN : g[i];
         }
     }
-    for (const gpumc__placed *p = l->parts; f->n_draws > 0 && p < l->parts + l->n_parts; p++)
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
         for (size_t i = p->at; i < p->at + p->size && !wrong
              && (gpumc__is_open(p->param->kind) || p->param->kind == GPUMC_UNIT); i++)
             if ((wrong = gpumc__improper(r, p, i, doubted)) != NULL) loose = i;
@@ -24219,20 +24221,18 @@ static void gpumc__judge_draws(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const size_t before = f->n_warnings;
-    int tails = f->stats && gpumc__on_spring(f);
     gpumc__collect_warnings(f, 0);
-    if (!gpumc__has_warning(f, GPUMC_W_HELD) || !tails) return;
+    if (!gpumc__has_warning(f, GPUMC_W_HELD) || !gpumc__on_spring(f)) return;
     double stays;
     const double limit = gpumc__stray_limit(f), strays = gpumc__count_off(f, limit, GPUMC_INF, &stays);
     if (!(strays > 0 && strays <= 3 * stays)) return;
     const size_t every = (size_t)stays / 12 + 1;
     size_t stay = 0;
     for (size_t c = 0; c < f->n_chains; c++)
-        for (size_t i = 0, was = 0, is; i < f->n_draws && tails; i++, was = is) {
+        for (size_t i = 0, was = 0, is; i < f->n_draws; i++, was = is) {
             is = f->stats[c * f->draw_capacity + i].fisher_residual > limit;
-            if (is && !was && stay++ % every == 0) tails = gpumc__in_tail(r, gpumc__draw_at(f, c, i));
+            if (is && !was && stay++ % every == 0 && !gpumc__in_tail(r, gpumc__draw_at(f, c, i))) return;
         }
-    if (!tails) return;
     f->n_warnings = before;
     gpumc__collect_warnings(f, 1);
 }
@@ -24282,7 +24282,7 @@ static void gpumc__run_warnings(gpumc__run *r, int finished)
     if (f->n_warnings > 0 && f->warnings->code == GPUMC_W_IMPROPER) return;            /* says enough */
     if (doubted && !a->guided) gpumc__warn_of_gradient(r);
     if (doubted) gpumc__warn_of_jumps(r);
-    if (doubted && f->stats) gpumc__warn_of_change(r);
+    if (doubted) gpumc__warn_of_change(r);
     if (finished) gpumc__excuse_edges(r);
 }
 
