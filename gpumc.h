@@ -22837,7 +22837,8 @@ static double gpumc__look(const gpumc__run *r, const double *x, double *g)
 static double gpumc__look_free(const gpumc__run *r, const double *q, double *g)
 {
     r->fit->sampling_gradients++;
-    return gpumc_model_eval(r->layout, q, g, r->chains[0].work);
+    return g ? gpumc_model_eval(r->layout, q, g, r->chains[0].work)
+             : gpumc__eval_only(r->layout, q, r->chains[0].work);
 }
 
 /* Moves the warning appended last to the front of the list: it may be the cause of the others. */
@@ -23230,8 +23231,7 @@ static double gpumc__line_at(gpumc__lines *all, size_t k, double u)
     const double stretch = ray ? gpumc__exp(u) - 1 : 0;
     for (size_t i = 0; i < m->dim; i++) all->point[i] = all->q[i] + stretch * (all->q[i] - m->mean[i]);
     if (!ray) all->point[all->which[k]] += u * sqrt(gpumc__metric_variance(m, all->which[k]));
-    const double lp = gpumc__eval_only(all->run->layout, all->point, all->run->chains[0].work);
-    all->run->fit->sampling_gradients++;
+    const double lp = gpumc__look_free(all->run, all->point, NULL);
     all->beyond = gpumc__is_beyond(&all->extents[ray ? 0 : k], ray ? all->n : 1, all->run->chains[0].work);
     return gpumc__is_finite(lp) ? lp - all->lp + (ray ? u * (double)m->dim : 0) : -GPUMC_INF;
 }
@@ -24208,7 +24208,7 @@ static int gpumc__in_tail(gpumc__run *r, const double *draw)
     for (int k = 0; k < n_steps; k++) {
         const double before = at;
         for (size_t i = 0; i < m->dim; i++) q[i] -= step[i];
-        at = gpumc__look_free(r, q, grad);
+        at = gpumc__look_free(r, q, NULL);
         rise = fmin(rise, at - before);
         regained += at - before - rise;
     }
