@@ -6761,16 +6761,32 @@ static void gpumc__told_pull_back(const gpumc__link *k, const double *x, double 
     }
 }
 
-/* Rows of n numbers for every member: 1 / tau, mu, theta - mu, sqrt(v), w = v r, derivatives by r and mu. */
-enum { GPUMC__INV_TAU, GPUMC__MEAN, GPUMC__OFF, GPUMC__SPREAD, GPUMC__TOLD, GPUMC__BY_TOLD, GPUMC__BY_MEAN,
-       GPUMC__BUNDLE_ROWS };
-GPUMC__INLINE double *gpumc__bundle_row(const gpumc__bundle *j, int which, size_t c, double *work)
-{ return work + j->work + ((size_t)which * j->most + c) * j->n; }
+/* Where the row of two members, in either order, begins among those of all pairs. */
+GPUMC__INLINE size_t gpumc__triangle(size_t b, size_t c) { return c * (c + 1) / 2 + b; }
+GPUMC__INLINE size_t gpumc__pair_at(const gpumc__bundle *j, size_t b, size_t c)
+{ return (b < c ? gpumc__triangle(b, c) : gpumc__triangle(c, b)) * j->n; }
+
+/* Arrays in work. Rows of n numbers for every member: 1 / tau, mu, theta - mu, sqrt(v), w = v r, derivatives
+   by r and mu; for every pair: Q, which becomes f and v, and derivatives by it; two matrices; solutions, each
+   with a row for every member. */
+typedef struct gpumc__bundled {
+    double *inv_tau, *mean, *off, *spread, *told, *by_told, *by_mean, *Q, *by_Q, *inv_F, *W, *solved;
+} gpumc__bundled;
+GPUMC__INLINE gpumc__bundled gpumc__bundle_arrays(const gpumc__bundle *j, double *work)
+{
+    const size_t n = j->most * j->n, pairs = gpumc__pair_at(j, 0, j->most), square = j->most * j->most;
+    double *at = work + j->work, *Q = at + 7 * n, *inv_F = Q + 2 * pairs;
+    GPUMC__RETURN(gpumc__bundled, at, at + n, at + 2 * n, at + 3 * n, at + 4 * n, at + 5 * n, at + 6 * n, Q,
+                  Q + pairs, inv_F, inv_F + square, inv_F + 2 * square);
+}
+static size_t gpumc__bundle_doubles(size_t n, size_t most)
+{ return gpumc__size_add(gpumc__size_mul(most * (7 + 2 * (most + 1)), n), 2 * most * most); }
 
 /* r = d theta / d q and d theta / d mu of element i in any form; for bundled elements only r. */
 GPUMC__INLINE double gpumc__link_r(const gpumc__link *k, size_t i, double *work)
 {
-    return gpumc__link_is_bundled(k) ? gpumc__bundle_row(k->bundle, GPUMC__SPREAD, k->seat, work)[i]
+    const gpumc__bundle *j = k->bundle;
+    return gpumc__link_is_bundled(k) ? gpumc__bundle_arrays(j, work).spread[k->seat * j->n + i]
         : gpumc__link_is_told(k) ? gpumc__link_messages(k, work).r[k->places[k->at + i]]
                                   : gpumc__link_look_up(k, i, work, 0);
 }
@@ -6857,31 +6873,9 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
    The locations receive the messages A = P Q^-1 J, for J, and P Q^-1 b, for b, summed over the elements, in
    addition to those of other blocks. They are eliminated in the same way, as a bundle of one element without
    a population, the top. */
-GPUMC__INLINE size_t gpumc__triangle(size_t b, size_t c) { return c * (c + 1) / 2 + b; }
-
 /* Natural offset of member c. In a top, each element of a block is a member. */
 static size_t gpumc__bundle_at(const gpumc__bundle *j, size_t c)
 { return j->members[c]->at + (c - j->members[c]->seat) * j->n; }
-
-/* The row of Q_bc, b <= c, or of derivatives by it; behind these are two matrices, then rows of solutions. */
-static double *gpumc__bundle_pair(const gpumc__bundle *j, int by, size_t b, size_t c, double *work)
-{
-    const size_t row = (by ? gpumc__triangle(0, j->most) : 0) + gpumc__triangle(b, c);
-    return gpumc__bundle_row(j, GPUMC__BUNDLE_ROWS, 0, work) + row * j->n;
-}
-static double *gpumc__bundle_matrix(const gpumc__bundle *j, size_t which, double *work)
-{ return gpumc__bundle_pair(j, 1, 0, j->most, work) + which * j->most * j->most; }
-static double *gpumc__bundle_answer(const gpumc__bundle *j, size_t d, size_t c, double *work)
-{ return gpumc__bundle_matrix(j, 2, work) + (d * j->most + c) * j->n; }
-static size_t gpumc__bundle_doubles(size_t n, size_t most)
-{
-    const size_t rows = most * (GPUMC__BUNDLE_ROWS + 2 * (most + 1));
-    return gpumc__size_add(gpumc__size_mul(rows, n), 2 * most * most);
-}
-
-/* The row of J_bc, b and c in either order. */
-static const double *gpumc__bundle_J(const gpumc__bundle *j, size_t b, size_t c)
-{ return j->J + (b < c ? gpumc__triangle(b, c) : gpumc__triangle(c, b)) * j->n; }
 
 static int gpumc__are_kin(const gpumc__link *k, const gpumc__link *e)
 { return k->n_kin > 0 && e->n_kin > 0 && k->factor == e->factor; }
@@ -6896,19 +6890,20 @@ static size_t gpumc__bundle_place(const gpumc__bundle *j, size_t c, size_t b)
 /* The matrices: F^-1, and W = F^-T F^-1. */
 static void gpumc__bundle_populations(const gpumc__bundle *j, const double *x, double *work)
 {
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work);
     const size_t K = j->K;
-    double *inv = gpumc__bundle_matrix(j, 0, work), *W = gpumc__bundle_matrix(j, 1, work);
-    memset(inv, 0, K * K * sizeof *inv);
-    memset(W, 0, K * K * sizeof *W);
+    memset(m.inv_F, 0, K * K * sizeof *work);
+    memset(m.W, 0, K * K * sizeof *work);
     for (size_t c = 0; c < K; c++) {
         const size_t diagonal = gpumc__bundle_place(j, c, c);
+        double *row = m.inv_F + c * K;
         for (size_t b = 0; b <= c; b++) {
             double sum = b == c;
-            for (size_t m = b; m < c; m++)
-                sum -= gpumc__at_place(x, gpumc__bundle_place(j, c, m)) * inv[m * K + b];
-            inv[c * K + b] = diagonal == GPUMC__NONE ? sum : sum / x[diagonal];
+            for (size_t a = b; a < c; a++)
+                sum -= gpumc__at_place(x, gpumc__bundle_place(j, c, a)) * m.inv_F[a * K + b];
+            row[b] = diagonal == GPUMC__NONE ? sum : sum / x[diagonal];
         }
-        for (size_t b = 0; b <= c; b++) gpumc__add_multiple(W + b * K, inv[c * K + b], inv + c * K, c + 1);
+        for (size_t b = 0; b <= c; b++) gpumc__add_multiple(m.W + b * K, row[b], row, c + 1);
     }
 }
 
@@ -6920,17 +6915,18 @@ GPUMC__COPIES(, void, gpumc__add_product,
 /* Q before the elimination; and b of the data at x. */
 static void gpumc__bundle_fill(const gpumc__bundle *j, const double *x, double *work)
 {
-    const double news = gpumc__news(&j->noise, x), *W = gpumc__bundle_matrix(j, 1, work);
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work);
+    const size_t n = j->n;
+    const double news = gpumc__news(&j->noise, x);
     for (size_t c = 0; c < j->K; c++) {
         const gpumc__link *k = j->members[c];
-        double *inv_tau = gpumc__bundle_row(j, GPUMC__INV_TAU, c, work);
-        for (size_t i = 0; i < j->n; i++)
+        double *inv_tau = m.inv_tau + c * n;
+        for (size_t i = 0; i < n; i++)
             inv_tau[i] = i > 0 && k->alike ? inv_tau[0] : 1 / gpumc__link_tau(k, k->unit[i], x);
         for (size_t b = 0; b <= c; b++) {
-            double *Q = gpumc__bundle_pair(j, 0, b, c, work), w = W[b * j->K + c];
-            gpumc__scaled(j->n, news, gpumc__bundle_J(j, b, c), Q);
-            if (w != 0)
-                gpumc__add_product(j->n, w, gpumc__bundle_row(j, GPUMC__INV_TAU, b, work), inv_tau, Q);
+            double *Q = m.Q + gpumc__pair_at(j, b, c), w = m.W[b * j->K + c];
+            gpumc__scaled(n, news, j->J + gpumc__pair_at(j, b, c), Q);
+            if (w != 0) gpumc__add_product(n, w, m.inv_tau + b * n, inv_tau, Q);
         }
     }
 }
@@ -6938,7 +6934,7 @@ static void gpumc__bundle_say(const gpumc__bundle *j, const double *x, double *w
 {
     const double news = gpumc__news(&j->noise, x);
     for (size_t c = 0; c < j->K; c++) {
-        double *b = gpumc__bundle_row(j, GPUMC__TOLD, c, work);
+        double *b = gpumc__bundle_arrays(j, work).told + c * j->n;
         gpumc__scaled(j->n, news, j->b + c * j->n, b);
         for (size_t s = 0; s < j->n_shared; s++)
             gpumc__add_multiple(b, news * (x[j->shared[s].at] - j->shared[s].middle),
@@ -6969,15 +6965,15 @@ GPUMC__COPIES(, void, gpumc__bundle_divide,
 }
 static void gpumc__bundle_eliminate(const gpumc__bundle *j, double *work)
 {
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work);
     for (size_t c = j->K; c-- > 0;) {
-        double *v = gpumc__bundle_pair(j, 0, c, c, work);
-        gpumc__bundle_invert(j->n, v, gpumc__bundle_row(j, GPUMC__SPREAD, c, work));
+        double *v = m.Q + gpumc__pair_at(j, c, c);
+        gpumc__bundle_invert(j->n, v, m.spread + c * j->n);
         for (size_t b = 0; b < c; b++) {
-            double *f = gpumc__bundle_pair(j, 0, b, c, work);
-            gpumc__bundle_divide(j->n, v, f, gpumc__bundle_pair(j, 0, b, b, work));
+            double *f = m.Q + gpumc__pair_at(j, b, c);
+            gpumc__bundle_divide(j->n, v, f, m.Q + gpumc__pair_at(j, b, b));
             for (size_t a = b + 1; a < c; a++)
-                gpumc__add_product(j->n, -1, f, gpumc__bundle_pair(j, 0, a, c, work),
-                                   gpumc__bundle_pair(j, 0, b, a, work));
+                gpumc__add_product(j->n, -1, f, m.Q + gpumc__pair_at(j, a, c), m.Q + gpumc__pair_at(j, b, a));
         }
     }
 }
@@ -6985,18 +6981,20 @@ static void gpumc__bundle_eliminate(const gpumc__bundle *j, double *work)
 /* The elimination on a right-hand side, rows r that become w; then back substitution, w_c - sum f_bc x_b. */
 static void gpumc__bundle_reduce(const gpumc__bundle *j, double *r, double *work)
 {
+    const double *Q = gpumc__bundle_arrays(j, work).Q;
     for (size_t c = j->K; c-- > 0;) {
-        const double *v = gpumc__bundle_pair(j, 0, c, c, work);
+        const double *v = Q + gpumc__pair_at(j, c, c);
         for (size_t b = 0; b < c; b++)
-            gpumc__add_product(j->n, -1, gpumc__bundle_pair(j, 0, b, c, work), r + c * j->n, r + b * j->n);
+            gpumc__add_product(j->n, -1, Q + gpumc__pair_at(j, b, c), r + c * j->n, r + b * j->n);
         for (size_t i = 0; i < j->n; i++) r[c * j->n + i] *= v[i];
     }
 }
 static void gpumc__bundle_back(const gpumc__bundle *j, size_t c, const double *before, double *w,
                                double *work)
 {
+    const double *Q = gpumc__bundle_arrays(j, work).Q;
     for (size_t b = 0; b < c; b++)
-        gpumc__add_product(j->n, -1, gpumc__bundle_pair(j, 0, b, c, work), before + b * j->n, w);
+        gpumc__add_product(j->n, -1, Q + gpumc__pair_at(j, b, c), before + b * j->n, w);
 }
 
 /* Builds and eliminates Q: f and v. */
@@ -7010,27 +7008,29 @@ static void gpumc__bundle_factor(const gpumc__bundle *j, const double *x, double
 /* Computes what the map of a bundle's members needs, before the first is mapped: f, v and w. */
 static void gpumc__bundle_solve(const gpumc__bundle *j, const double *x, double *work)
 {
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work);
+    const size_t n = j->n;
     const double news = gpumc__news(&j->noise, x);
     if (!j->top) return;                               /* a top: done where its messages are summed */
     if (j->top->K == 0) gpumc__bundle_factor(j, x, work);
     gpumc__bundle_say(j, x, work);
     for (size_t c = 0; c < j->K; c++) {
         const gpumc__link *k = j->members[c];
-        double *mu = gpumc__bundle_row(j, GPUMC__MEAN, c, work);
-        for (size_t i = 0; i < j->n; i++)
+        double *mu = m.mean + c * n;
+        for (size_t i = 0; i < n; i++)
             mu[i] = i > 0 && k->alike && k->n_covariates == 0 ? mu[0] : gpumc__link_named_mu(k, i, x);
         for (size_t b = 0; b < j->K; b++)
-            gpumc__add_product(j->n, -news, gpumc__bundle_J(j, b, c), mu,
-                               gpumc__bundle_row(j, GPUMC__TOLD, b, work));
+            gpumc__add_product(n, -news, j->J + gpumc__pair_at(j, b, c), mu, m.told + b * n);
     }
-    gpumc__bundle_reduce(j, gpumc__bundle_row(j, GPUMC__TOLD, 0, work), work);
+    gpumc__bundle_reduce(j, m.told, work);
 }
 
 /* theta_c - mu_c at q_c = 0. */
 static void gpumc__bundle_middle(const gpumc__bundle *j, size_t c, double *middle, double *work)
 {
-    memcpy(middle, gpumc__bundle_row(j, GPUMC__TOLD, c, work), j->n * sizeof *middle);
-    gpumc__bundle_back(j, c, gpumc__bundle_row(j, GPUMC__OFF, 0, work), middle, work);
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work);
+    memcpy(middle, m.told + c * j->n, j->n * sizeof *middle);
+    gpumc__bundle_back(j, c, m.off, middle, work);
 }
 
 /* Returns how many values are to be rejected: |mu| / tau is above `most`, or v is NaN. */
@@ -7052,27 +7052,26 @@ GPUMC__COPIES(return, uint64_t, gpumc__bundle_map_row,
 static double gpumc__bundle_map(const gpumc__link *k, const double *q, double *x, double *work)
 {
     const gpumc__bundle *j = k->bundle;
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work);
     const double left = k->diagonal == GPUMC__NONE ? 1 : x[k->diagonal];
     uint64_t beyond = 0;
     if (k->seat == 0) gpumc__bundle_solve(j, x, work);
     for (size_t at = 0, c = k->seat; at < k->size; at += j->n, c++) {
-        double *off = gpumc__bundle_row(j, GPUMC__OFF, c, work);
-        gpumc__bundle_middle(j, c, off, work);
-        beyond += gpumc__bundle_map_row(j->n, left / GPUMC__FINEST, q + at,
-                                        gpumc__bundle_row(j, GPUMC__MEAN, c, work),
-                                        gpumc__bundle_row(j, GPUMC__INV_TAU, c, work),
-                                        gpumc__bundle_row(j, GPUMC__SPREAD, c, work),
-                                        gpumc__bundle_pair(j, 0, c, c, work), off, x + k->at + at);
+        const size_t e = c * j->n;
+        gpumc__bundle_middle(j, c, m.off + e, work);
+        beyond += gpumc__bundle_map_row(j->n, left / GPUMC__FINEST, q + at, m.mean + e, m.inv_tau + e,
+                                        m.spread + e, m.Q + gpumc__pair_at(j, c, c), m.off + e,
+                                        x + k->at + at);
     }
-    return beyond ? -GPUMC_INF : gpumc__sum_log(gpumc__bundle_row(j, GPUMC__SPREAD, k->seat, work), k->size);
+    return beyond ? -GPUMC_INF : gpumc__sum_log(m.spread + k->seat * j->n, k->size);
 }
 
 static double gpumc__bundle_inverse(const gpumc__link *k, const double *x, double *q, double *work)
 {
     const gpumc__bundle *j = k->bundle;
-    const double *spread = gpumc__bundle_row(j, GPUMC__SPREAD, k->seat, work);
-    const double *mu = gpumc__bundle_row(j, GPUMC__MEAN, k->seat, work);
-    double *off = gpumc__bundle_row(j, GPUMC__OFF, k->seat, work);
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work);
+    const double *spread = m.spread + k->seat * j->n, *mu = m.mean + k->seat * j->n;
+    double *off = m.off + k->seat * j->n;
     if (k->seat == 0) gpumc__bundle_solve(j, x, work);
     for (size_t i = 0; i < k->size; i++) off[i] = x[k->at + i] - mu[i];
     for (size_t i = 0; i < k->size / j->n; i++) gpumc__bundle_middle(j, k->seat + i, q + i * j->n, work);
@@ -7095,30 +7094,26 @@ GPUMC__COPIES(, void, gpumc__bundle_divide_back,
     }
 }
 
-/* The same through all steps, and from Q_ab of every third member a before b. Overwrites a row of OFF. */
+/* The same through all steps, and from Q_ab of every third member a before b. Overwrites a row of `off`. */
 static void gpumc__bundle_solve_back(const gpumc__bundle *j, double *work)
 {
-    double *product = gpumc__bundle_row(j, GPUMC__OFF, 0, work);
-    for (size_t c = 1; c < j->K; c++) {
-        const double *w = gpumc__bundle_row(j, GPUMC__TOLD, c, work);
-        double *by_cc = gpumc__bundle_pair(j, 1, c, c, work);
-        double *by_w = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work);
+    const size_t n = j->n;
+    for (size_t c = 1; c < j->K; c++)
         for (size_t b = 0; b < c; b++) {
-            const double *f = gpumc__bundle_pair(j, 0, b, c, work);
-            double *by_bc = gpumc__bundle_pair(j, 1, b, c, work);
-            gpumc__bundle_divide_back(j->n, f, w, gpumc__bundle_row(j, GPUMC__BY_TOLD, b, work),
-                                      gpumc__bundle_pair(j, 1, b, b, work), by_cc, by_w, by_bc);
+            const double *f = m.Q + gpumc__pair_at(j, b, c);
+            double *by_cc = m.by_Q + gpumc__pair_at(j, c, c), *by_bc = m.by_Q + gpumc__pair_at(j, b, c);
+            gpumc__bundle_divide_back(n, f, m.told + c * n, m.by_told + b * n,
+                                      m.by_Q + gpumc__pair_at(j, b, b), by_cc, m.by_told + c * n, by_bc);
             for (size_t a = 0; a < b; a++) {
-                const double *f_a = gpumc__bundle_pair(j, 0, a, c, work);
-                const double *by_ab = gpumc__bundle_pair(j, 1, a, b, work);
-                memset(product, 0, j->n * sizeof *product);
-                gpumc__add_product(j->n, 1, by_ab, f_a, product);
-                gpumc__add_product(j->n, 1, product, f, by_cc);
-                gpumc__add_product(j->n, -1, by_ab, f, gpumc__bundle_pair(j, 1, a, c, work));
-                gpumc__add_product(j->n, -1, by_ab, f_a, by_bc);
+                const double *f_a = m.Q + gpumc__pair_at(j, a, c), *by_ab = m.by_Q + gpumc__pair_at(j, a, b);
+                memset(m.off, 0, n * sizeof *m.off);
+                gpumc__add_product(n, 1, by_ab, f_a, m.off);
+                gpumc__add_product(n, 1, m.off, f, by_cc);
+                gpumc__add_product(n, -1, by_ab, f, m.by_Q + gpumc__pair_at(j, a, c));
+                gpumc__add_product(n, -1, by_ab, f_a, by_bc);
             }
         }
-    }
 }
 
 /* Adds derivatives mu, by mu of each element, to those by a member's locations and coefficients. */
@@ -7135,17 +7130,17 @@ static void gpumc__bundle_to_mu(const gpumc__link *k, const double *mu, double *
 static double gpumc__bundle_to_locations(const gpumc__bundle *j, const double *x, double *target,
                                          double *work)
 {
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work);
+    const size_t n = j->n;
     const double news = gpumc__news(&j->noise, x);
     double sum = 0;
     for (size_t c = 0; c < j->K; c++) {
-        double *moved = gpumc__bundle_row(j, GPUMC__OFF, c, work);
-        double *mu = gpumc__bundle_row(j, GPUMC__BY_MEAN, c, work);
-        memset(moved, 0, j->n * sizeof *moved);
+        double *moved = m.off + c * n, *mu = m.by_mean + c * n;
+        memset(moved, 0, n * sizeof *moved);
         for (size_t b = 0; b < j->K; b++)
-            gpumc__add_product(j->n, -1, gpumc__bundle_J(j, b, c),
-                               gpumc__bundle_row(j, GPUMC__BY_TOLD, b, work), moved);
-        sum += gpumc__dot(moved, gpumc__bundle_row(j, GPUMC__MEAN, c, work), j->n);
-        gpumc__add_multiple(mu, news, moved, j->n);
+            gpumc__add_product(n, -1, j->J + gpumc__pair_at(j, b, c), m.by_told + b * n, moved);
+        sum += gpumc__dot(moved, m.mean + c * n, n);
+        gpumc__add_multiple(mu, news, moved, n);
         gpumc__bundle_to_mu(j->members[c], mu, target);
     }
     return sum;
@@ -7155,12 +7150,13 @@ static double gpumc__bundle_to_locations(const gpumc__bundle *j, const double *x
 static void gpumc__bundle_to_data(const gpumc__bundle *j, const double *x, double sum, double *target,
                                   double *work)
 {
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work);
     const size_t n = j->n;
     const double news = gpumc__news(&j->noise, x);
     for (size_t c = 0; c < j->K; c++) {
-        const double *by_b = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
+        const double *by_b = m.by_told + c * n;
         for (size_t b = 0; b <= c && j->noise.halves; b++)
-            sum += gpumc__dot(gpumc__bundle_J(j, b, c), gpumc__bundle_pair(j, 1, b, c, work), n);
+            sum += gpumc__dot(j->J + gpumc__pair_at(j, b, c), m.by_Q + gpumc__pair_at(j, b, c), n);
         if (j->noise.halves) sum += gpumc__dot(by_b, j->b + c * n, n);
         for (size_t s = 0; s < j->n_shared; s++) {
             const double by = gpumc__dot(by_b, j->slopes + (s * j->most + c) * n, n);
@@ -7174,18 +7170,15 @@ static void gpumc__bundle_to_data(const gpumc__bundle *j, const double *x, doubl
 /* From derivatives by Q to those by scales and, with S the symmetric ones by W, by factors: -2 W S F^-T. */
 static void gpumc__bundle_to_populations(const gpumc__bundle *j, double *target, double *work)
 {
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work);
     const size_t n = j->n, K = j->K;
-    const double *inv = gpumc__bundle_matrix(j, 0, work), *W = gpumc__bundle_matrix(j, 1, work);
-    double S[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED];
-    double *by_log_tau = gpumc__bundle_row(j, GPUMC__OFF, 0, work);
-    double *by = gpumc__bundle_row(j, GPUMC__BY_TOLD, 0, work);
+    double S[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED], *by_log_tau = m.off, *by = m.by_told;
     memset(by_log_tau, 0, K * n * sizeof *by_log_tau);
     for (size_t c = 0; c < K; c++)
         for (size_t b = 0; b <= c; b++) {
-            const double *inv_c = gpumc__bundle_row(j, GPUMC__INV_TAU, c, work), w = W[b * K + c];
+            const double *inv_c = m.inv_tau + c * n, w = m.W[b * K + c];
             memset(by, 0, n * sizeof *by);
-            gpumc__add_product(n, b < c ? 0.5 : 1, gpumc__bundle_row(j, GPUMC__INV_TAU, b, work),
-                               gpumc__bundle_pair(j, 1, b, c, work), by);
+            gpumc__add_product(n, b < c ? 0.5 : 1, m.inv_tau + b * n, m.by_Q + gpumc__pair_at(j, b, c), by);
             S[b * K + c] = S[c * K + b] = gpumc__dot(by, inv_c, n);
             if (w == 0) continue;
             gpumc__add_product(n, b < c ? -2 * w : -w, by, inv_c, by_log_tau + b * n);
@@ -7193,17 +7186,17 @@ static void gpumc__bundle_to_populations(const gpumc__bundle *j, double *target,
         }
     for (size_t c = 0; c < K; c++) {
         const gpumc__link *k = j->members[c];
-        const double *inv_tau = gpumc__bundle_row(j, GPUMC__INV_TAU, c, work);
+        const double *inv_tau = m.inv_tau + c * n;
         double by_F[GPUMC__MOST_BUNDLED] = { 0 };
         if (k->scale != GPUMC__NONE && k->alike)
             target[k->scale + k->unit[0]] += inv_tau[0] * gpumc__sum(by_log_tau + c * n, n);
         else for (size_t i = 0; i < n && k->scale != GPUMC__NONE; i++)
             target[k->scale + k->unit[i]] += inv_tau[i] * by_log_tau[c * n + i];
         if (k->diagonal == GPUMC__NONE) continue;
-        for (size_t m = 0; m < K; m++) gpumc__add_multiple(by_F, W[c * K + m], S + m * K, K);
+        for (size_t a = 0; a < K; a++) gpumc__add_multiple(by_F, m.W[c * K + a], S + a * K, K);
         for (size_t b = 0; b <= c; b++) {
             const size_t place = gpumc__bundle_place(j, c, b);
-            if (place != GPUMC__NONE) target[place] -= 2 * gpumc__dot(by_F, inv + b * K, b + 1);
+            if (place != GPUMC__NONE) target[place] -= 2 * gpumc__dot(by_F, m.inv_F + b * K, b + 1);
         }
     }
 }
@@ -7226,24 +7219,25 @@ GPUMC__COPIES(, void, gpumc__bundle_pull_row,
 /* Begins a top with the J and b of others and of its own data, about 0; and the chain rule through these. */
 static void gpumc__bundle_hear(const gpumc__bundle *top, double *work)
 {
-    const size_t K = top->K;
+    const gpumc__bundled to = gpumc__bundle_arrays(top, work);
     const gpumc__messages m = gpumc__link_messages(top->members[0], work);
-    memset(gpumc__bundle_row(top, GPUMC__INV_TAU, 0, work), 0, K * sizeof *work);
-    memset(gpumc__bundle_row(top, GPUMC__MEAN, 0, work), 0, K * sizeof *work);
-    memset(gpumc__bundle_pair(top, 0, 0, 0, work), 0, gpumc__triangle(0, K) * sizeof *work);
-    for (size_t c = 0; c < K; c++) {
+    memset(to.inv_tau, 0, top->K * sizeof *work);
+    memset(to.mean, 0, top->K * sizeof *work);
+    memset(to.Q, 0, gpumc__pair_at(top, 0, top->K) * sizeof *work);
+    for (size_t c = 0; c < top->K; c++) {
         const size_t place = top->members[c]->places[gpumc__bundle_at(top, c)];
-        *gpumc__bundle_pair(top, 0, c, c, work) = m.J[place];
-        *gpumc__bundle_row(top, GPUMC__TOLD, c, work) = m.b[place];
+        to.Q[gpumc__pair_at(top, c, c)] = m.J[place];
+        to.told[c] = m.b[place];
     }
 }
 static void gpumc__bundle_heard_back(const gpumc__bundle *top, double *work)
 {
+    const gpumc__bundled of = gpumc__bundle_arrays(top, work);
     const gpumc__messages m = gpumc__link_messages(top->members[0], work);
     for (size_t c = 0; c < top->K; c++) {
         const size_t place = top->members[c]->places[gpumc__bundle_at(top, c)];
-        m.by_J[place] = *gpumc__bundle_pair(top, 1, c, c, work);
-        m.by_b[place] = *gpumc__bundle_row(top, GPUMC__BY_TOLD, c, work);
+        m.by_J[place] = of.by_Q[gpumc__pair_at(top, c, c)];
+        m.by_b[place] = of.by_told[c];
     }
 }
 
@@ -7252,25 +7246,22 @@ static void gpumc__bundle_pull(const gpumc__link *k, const double *x, const doub
                                double *dq, double *work)
 {
     const gpumc__bundle *j = k->bundle;
-    const size_t n = j->n;
-    double *by_mu = gpumc__bundle_row(j, GPUMC__BY_MEAN, 0, work);
-    if (k->seat + k->size / n == j->K) memset(by_mu, 0, j->K * n * sizeof *by_mu);
-    for (size_t c = k->seat + k->size / n; c-- > k->seat;) {
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work);
+    const size_t n = j->n, end = k->seat + k->size / n;
+    if (end == j->K) memset(m.by_mean, 0, j->K * n * sizeof *work);
+    for (size_t c = end; c-- > k->seat;) {
         const double *g = G + gpumc__bundle_at(j, c);
-        double *by_v = gpumc__bundle_pair(j, 1, c, c, work);
-        double *by_r = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
+        double *by_v = m.by_Q + gpumc__pair_at(j, c, c), *by_r = m.by_told + c * n;
         gpumc__bundle_middle(j, c, by_v, work);
-        gpumc__bundle_pull_row(n, g, gpumc__bundle_row(j, GPUMC__OFF, c, work),
-                               gpumc__bundle_pair(j, 0, c, c, work),
-                               gpumc__bundle_row(j, GPUMC__SPREAD, c, work), by_v, by_r, by_mu + c * n,
-                               dq + (c - k->seat) * n);
+        gpumc__bundle_pull_row(n, g, m.off + c * n, m.Q + gpumc__pair_at(j, c, c), m.spread + c * n, by_v,
+                               by_r, m.by_mean + c * n, dq + (c - k->seat) * n);
         for (size_t b = 0; b < c; b++) {
-            const double *f = gpumc__bundle_pair(j, 0, b, c, work);
-            double *by_f = gpumc__bundle_pair(j, 1, b, c, work);
+            const double *f = m.Q + gpumc__pair_at(j, b, c);
+            double *by_f = m.by_Q + gpumc__pair_at(j, b, c);
             memset(by_f, 0, n * sizeof *by_f);
-            gpumc__add_product(n, -1, by_r, gpumc__bundle_row(j, GPUMC__OFF, b, work), by_f);
+            gpumc__add_product(n, -1, by_r, m.off + b * n, by_f);
             gpumc__add_product(n, -1, f, g, target + gpumc__bundle_at(j, b));
-            gpumc__add_product(n, 1, f, g, by_mu + b * n);
+            gpumc__add_product(n, 1, f, g, m.by_mean + b * n);
         }
     }
     if (k->seat > 0) return;
@@ -7285,57 +7276,58 @@ static void gpumc__bundle_pull(const gpumc__link *k, const double *x, const doub
 static void gpumc__bundle_tell(const gpumc__bundle *j, const double *x, double *work)
 {
     const gpumc__bundle *top = j->top;
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work), to = gpumc__bundle_arrays(top, work);
     const size_t n = j->n, K = j->K;
-    const double news = gpumc__news(&j->noise, x), *W = gpumc__bundle_matrix(j, 1, work);
-    double *P = gpumc__bundle_row(j, GPUMC__OFF, 0, work);
-    double *told = gpumc__bundle_row(top, GPUMC__TOLD, 0, work);
+    const double news = gpumc__news(&j->noise, x);
     gpumc__bundle_factor(j, x, work);
     gpumc__bundle_say(j, x, work);
     for (size_t d = 0; d <= K; d++) {
-        double *y = gpumc__bundle_answer(j, d, 0, work);
-        for (size_t c = 0; c < K && d < K; c++) gpumc__scaled(n, news, gpumc__bundle_J(j, c, d), y + c * n);
-        if (d == K) memcpy(y, gpumc__bundle_row(j, GPUMC__TOLD, 0, work), K * n * sizeof *y);
+        double *y = m.solved + d * j->most * n;
+        for (size_t c = 0; c < K && d < K; c++)
+            gpumc__scaled(n, news, j->J + gpumc__pair_at(j, c, d), y + c * n);
+        if (d == K) memcpy(y, m.told, K * n * sizeof *y);
         gpumc__bundle_reduce(j, y, work);
         for (size_t c = 1; c < K; c++) gpumc__bundle_back(j, c, y, y + c * n, work);
     }
     gpumc__bundle_hear(top, work);
     for (size_t c = 0; c < K; c++)
-        for (size_t m = 0; m < K && j->above[c] != GPUMC__NONE; m++) {
-            if (!(W[c * K + m] != 0)) continue;
+        for (size_t a = 0; a < K && j->above[c] != GPUMC__NONE; a++) {
+            double *P = m.off, *y = m.solved + a * n;
+            if (!(m.W[c * K + a] != 0)) continue;
             memset(P, 0, n * sizeof *P);
-            gpumc__add_product(n, W[c * K + m], gpumc__bundle_row(j, GPUMC__INV_TAU, c, work),
-                               gpumc__bundle_row(j, GPUMC__INV_TAU, m, work), P);
+            gpumc__add_product(n, m.W[c * K + a], m.inv_tau + c * n, m.inv_tau + a * n, P);
             for (size_t d = 0; d < K; d++)
                 if (j->above[d] != GPUMC__NONE && j->above[d] >= j->above[c])
-                    *gpumc__bundle_pair(top, 0, j->above[c], j->above[d], work)
-                        += gpumc__dot(P, gpumc__bundle_answer(j, d, m, work), n);
-            told[j->above[c]] += gpumc__dot(P, gpumc__bundle_answer(j, K, m, work), n);
+                    to.Q[gpumc__pair_at(top, j->above[c], j->above[d])]
+                        += gpumc__dot(P, y + d * j->most * n, n);
+            to.told[j->above[c]] += gpumc__dot(P, y + K * j->most * n, n);
         }
     gpumc__bundle_eliminate(top, work);
-    gpumc__bundle_reduce(top, told, work);
+    gpumc__bundle_reduce(top, to.told, work);
 }
 
 /* Derivatives by P, or by J, through the messages, as rows of pairs. With S and s those by A and P Q^-1 b,
        by P: Y S Y' + Y s y',   by J: S - Y S - S Y' + Y S Y' - (s - Y s) y',
-   to be made symmetric. Rows OFF hold Y s, rows BY_TOLD the derivatives by b, s - Y s. */
+   to be made symmetric. Rows `off` hold Y s, rows `by_told` the derivatives by b, s - Y s. */
 static void gpumc__bundle_by_told(const gpumc__bundle *j, const double *S, int by_J, double *work)
 {
-    const size_t n = j->n, K = j->K;
-    double *YS = gpumc__bundle_row(j, GPUMC__BY_MEAN, 0, work);
-    memset(gpumc__bundle_pair(j, 1, 0, 0, work), 0, gpumc__triangle(0, K) * n * sizeof *YS);
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work);
+    const size_t n = j->n, K = j->K, width = j->most * n;
+    double *YS = m.by_mean;
+    memset(m.by_Q, 0, gpumc__pair_at(j, 0, K) * sizeof *YS);
     for (size_t b = 0; b < K; b++) {
-        const double *u = gpumc__bundle_row(j, by_J ? GPUMC__BY_TOLD : GPUMC__OFF, b, work);
+        const double *u = (by_J ? m.by_told : m.off) + b * n;
         memset(YS, 0, K * n * sizeof *YS);
         for (size_t d = 0; d < K; d++)
-            for (size_t m = 0; m < K; m++)
-                gpumc__add_multiple(YS + d * n, S[m * K + d], gpumc__bundle_answer(j, m, b, work), n);
+            for (size_t a = 0; a < K; a++)
+                gpumc__add_multiple(YS + d * n, S[a * K + d], m.solved + a * width + b * n, n);
         for (size_t c = 0; c < K; c++) {
-            double *to = gpumc__bundle_pair(j, 1, b < c ? b : c, b < c ? c : b, work), both = b < c ? 2 : 1;
-            gpumc__add_product(n, by_J ? -1 : 1, u, gpumc__bundle_answer(j, K, c, work), to);
+            double *to = m.by_Q + gpumc__pair_at(j, b, c), both = b < c ? 2 : 1;
+            gpumc__add_product(n, by_J ? -1 : 1, u, m.solved + K * width + c * n, to);
             if (by_J) gpumc__add_multiple(to, -2, YS + c * n, n);
             for (size_t i = 0; i < n && by_J && b <= c; i++) to[i] += both * S[b * K + c];
             for (size_t d = 0; d < K && b <= c; d++)
-                gpumc__add_product(n, both, YS + d * n, gpumc__bundle_answer(j, d, c, work), to);
+                gpumc__add_product(n, both, YS + d * n, m.solved + d * width + c * n, to);
         }
     }
 }
@@ -7343,23 +7335,21 @@ static void gpumc__bundle_by_told(const gpumc__bundle *j, const double *S, int b
 /* The chain rule through a bundle's messages. */
 static void gpumc__bundle_tell_back(const gpumc__bundle *j, const double *x, double *target, double *work)
 {
-    const gpumc__bundle *top = j->top;
+    const gpumc__bundled m = gpumc__bundle_arrays(j, work), of = gpumc__bundle_arrays(j->top, work);
     const size_t n = j->n, K = j->K;
     double S[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED] = { 0 }, s[GPUMC__MOST_BUNDLED] = { 0 };
     for (size_t c = 0; c < K; c++)
         for (size_t d = 0; d < K && j->above[c] != GPUMC__NONE; d++) {
             const size_t e = j->above[c], f = j->above[d];
             if (f == GPUMC__NONE) continue;
-            s[c] = *gpumc__bundle_row(top, GPUMC__BY_TOLD, e, work);
-            S[c * K + d] = *gpumc__bundle_pair(top, 1, e < f ? e : f, e < f ? f : e, work)
-                * (e == f ? 1 : 0.5);
+            s[c] = of.by_told[e];
+            S[c * K + d] = of.by_Q[gpumc__pair_at(j->top, e, f)] * (e == f ? 1 : 0.5);
         }
     for (size_t c = 0; c < K; c++) {
-        double *moved = gpumc__bundle_row(j, GPUMC__OFF, c, work);
-        double *by_b = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
+        double *moved = m.off + c * n, *by_b = m.by_told + c * n;
         memset(moved, 0, n * sizeof *moved);
         for (size_t d = 0; d < K; d++)
-            gpumc__add_multiple(moved, s[d], gpumc__bundle_answer(j, d, c, work), n);
+            gpumc__add_multiple(moved, s[d], m.solved + (d * j->most + c) * n, n);
         for (size_t i = 0; i < n; i++) by_b[i] = s[c] - moved[i];
     }
     if (j->noise.halves) gpumc__bundle_by_told(j, S, 1, work);
@@ -7375,7 +7365,7 @@ static double gpumc__link_log_jacobian(const gpumc__link *k, double *work)
 {
     double sum = 0;
     if (gpumc__link_is_bundled(k))
-        return gpumc__sum_log(gpumc__bundle_row(k->bundle, GPUMC__SPREAD, k->seat, work), k->size);
+        return gpumc__sum_log(gpumc__bundle_arrays(k->bundle, work).spread + k->seat * k->bundle->n, k->size);
     if (gpumc__link_is_told(k)) return gpumc__sum_log(gpumc__link_messages(k, work).r + k->at, k->size);
     for (int j = 0; k->single && j < k->n_used; j++)
         sum += k->count[k->used[j]] * gpumc__link_table(k, 0, work)[GPUMC__LOG_R + k->used[j]];
@@ -13608,7 +13598,7 @@ static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind k
     m.factor = gpumc__take_doubles(arena, square);
     m.block_size = K;
     m.members = (size_t *)gpumc__take(arena, K, sizeof(size_t));
-    m.blocks = gpumc__take_doubles(arena, gpumc__size_mul(K * (K + 1) / 2, K ? of->n : 0));
+    m.blocks = gpumc__take_doubles(arena, gpumc__size_mul(gpumc__triangle(0, K), K ? of->n : 0));
     for (size_t i = 0; arena->base && i < dim; i++) { m.scale[i] = 1; m.mean[i] = 0; }
     if (arena->base && K) memcpy(m.members, of->members, K * sizeof(size_t));
     return m;
@@ -14247,7 +14237,7 @@ static void gpumc__block_part(size_t part, int member GPUMC__UNUSED, void *parts
             const double norm = sqrt(gpumc__dot(sigma + k * K, sigma + k * K, k + 1));
             norms[m->members[k] + j] = norm;
             for (size_t l = 0; l <= k; l++)
-                m->blocks[(k * (k + 1) / 2 + l) * n_blocks + j] = sigma[k * K + l] / norm;
+                m->blocks[gpumc__triangle(l, k) * n_blocks + j] = sigma[k * K + l] / norm;
         }
     }
 }
@@ -14860,7 +14850,7 @@ static void gpumc__bundle_element(size_t i, int member GPUMC__UNUSED, void *bund
         for (size_t m = 0; m < K; m++) {
             *b += J[c * K + m] * of->theta[g->at[m] + i];
             gpumc__add_multiple(v, J[c * K + m], p.zx[m], S);
-            if (m <= c) g->bundle->J[gpumc__triangle(g->seats[m], seat) * n + i] = J[c * K + m];
+            if (m <= c) g->bundle->J[gpumc__pair_at(g->bundle, g->seats[m], seat) + i] = J[c * K + m];
         }
         gpumc__solve_transposed(of->factor, S, v);
         for (size_t s = 0; s < S; s++) g->bundle->slopes[(s * g->bundle->most + seat) * n + i] = v[s];
@@ -14910,7 +14900,7 @@ static void gpumc__bundle_learn(const gpumc__sharing *of, gpumc__bundle *j)
         links[c]->seat = kept ? j->wanted : GPUMC__NONE;
         if (kept) j->members[j->wanted++] = links[c];
     }
-    memset(j->J, 0, gpumc__triangle(0, j->most) * j->n * sizeof *j->J);
+    memset(j->J, 0, gpumc__pair_at(j, 0, j->most) * sizeof *j->J);
     for (size_t g = 0; g < all.K; g++) {
         gpumc__bundling some = { of, j, 0, { 0 }, { 0 } };
         for (size_t c = 0; c < all.K && size[g] > 1; c++) {
@@ -15026,7 +15016,7 @@ static double gpumc__noise_expected(const gpumc__link *k, size_t i, const double
     if (!j || k->seat >= j->wanted) return b - J * x[k->at + i];
     double pull = j->b[k->seat * j->n + i];
     for (size_t c = 0; c < j->wanted; c++)
-        pull -= gpumc__bundle_J(j, c, k->seat)[i] * x[j->members[c]->at + i];
+        pull -= j->J[gpumc__pair_at(j, c, k->seat) + i] * x[j->members[c]->at + i];
     return pull;
 }
 
@@ -21139,7 +21129,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
     for (gpumc__bundle *j = l->bundles; j < l->bundles + l->n_bundles; j++) {
         gpumc__carry(k, &j->K, sizeof j->K);
         gpumc__carry(k, &j->noise, sizeof j->noise);
-        gpumc__carry(k, j->J, gpumc__triangle(0, j->most) * j->n * sizeof *j->J);
+        gpumc__carry(k, j->J, gpumc__pair_at(j, 0, j->most) * sizeof *j->J);
         gpumc__carry(k, j->b, j->most * j->n * sizeof *j->b);
         gpumc__carry(k, j->slopes, j->n_shared * j->most * j->n * sizeof *j->slopes);
         if (k->reading) gpumc__bundle_update(l, j);
