@@ -3177,6 +3177,10 @@ static GPUMC__UNUSED GPUMC_TEAM int gpumc__is_finite(double x)
 { return gpumc__magnitude_bits(x) < 0x7ff0000000000000ULL; }
 static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(x) > 0x7ff0000000000000ULL; }
 
+/* Arrays that overlap no other argument of a loop: read only, and written to. */
+typedef const double *GPUMC__RESTRICT gpumc__in;
+typedef double *GPUMC__RESTRICT gpumc__out;
+
 /* Defines a function in two copies, for any x86-64 and for AVX2; its body follows. A call runs the AVX2 copy
    if the processor has AVX2 and the condition IS_LONG holds (wide loads of short vectors that narrow code has
    just stored would stall). GIVE is return, or empty for void. Neither copy uses fused multiply-adds: both
@@ -6505,10 +6509,8 @@ static void gpumc__told_moments(const gpumc__link *k, size_t i, const double *mo
 }
 
 GPUMC__COPIES(, void, gpumc__tell_row,
-              (size_t n, const double *GPUMC__RESTRICT precision, const double *GPUMC__RESTRICT J,
-               const double *GPUMC__RESTRICT b, double *GPUMC__RESTRICT k, double *GPUMC__RESTRICT r,
-               double *GPUMC__RESTRICT to_J, double *GPUMC__RESTRICT to_b),
-              (n, precision, J, b, k, r, to_J, to_b), n >= GPUMC__LANES)
+              (size_t n, gpumc__in precision, gpumc__in J, gpumc__in b, gpumc__out k, gpumc__out r,
+               gpumc__out to_J, gpumc__out to_b), (n, precision, J, b, k, r, to_J, to_b), n >= GPUMC__LANES)
 {
     for (size_t i = 0; i < n; i++) {
         const double sum = precision[i] + J[i], known = sum >= 1e-290 ? sum : 1, share = precision[i] / known;
@@ -6623,10 +6625,8 @@ GPUMC__INLINE const double *gpumc__told_mu(const gpumc__link *k, size_t at, size
 
 /* Returns how many locations are beyond reach, |mu| > tau / FINEST; tau^2 = r^2 / k. */
 GPUMC__COPIES(return, uint64_t, gpumc__told_map_row,
-              (size_t n, const double *GPUMC__RESTRICT q, const double *GPUMC__RESTRICT mu,
-               const double *GPUMC__RESTRICT b, const double *GPUMC__RESTRICT k,
-               const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT theta), (n, q, mu, b, k, r, theta),
-              n >= GPUMC__LANES)
+              (size_t n, gpumc__in q, gpumc__in mu, gpumc__in b, gpumc__in k, gpumc__in r, gpumc__out theta),
+              (n, q, mu, b, k, r, theta), n >= GPUMC__LANES)
 {
     uint64_t beyond = 0;
     for (size_t i = 0; i < n; i++) {
@@ -6669,12 +6669,9 @@ static double gpumc__told_inverse(const gpumc__link *k, const double *x, double 
 
 /* G is overwritten with dq; theta is as map or inverse have left it. */
 GPUMC__COPIES(, void, gpumc__told_pull_row,
-              (size_t n, const double *GPUMC__RESTRICT theta, const double *GPUMC__RESTRICT mu,
-               const double *GPUMC__RESTRICT J, const double *GPUMC__RESTRICT b,
-               const double *GPUMC__RESTRICT k, const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT G,
-               double *GPUMC__RESTRICT by_J, double *GPUMC__RESTRICT by_b, double *GPUMC__RESTRICT to,
-               double *GPUMC__RESTRICT moment), (n, theta, mu, J, b, k, r, G, by_J, by_b, to, moment),
-              n >= GPUMC__LANES)
+              (size_t n, gpumc__in theta, gpumc__in mu, gpumc__in J, gpumc__in b, gpumc__in k, gpumc__in r,
+               gpumc__out G, gpumc__out by_J, gpumc__out by_b, gpumc__out to, gpumc__out moment),
+              (n, theta, mu, J, b, k, r, G, by_J, by_b, to, moment), n >= GPUMC__LANES)
 {
     for (size_t i = 0; i < n; i++) {
         const double g = G[i], v = r[i] * r[i], share = k[i], middle = share * mu[i] + v * b[i];
@@ -6712,10 +6709,8 @@ static void gpumc__told_pull(const gpumc__link *k, const double *x, const double
 }
 
 GPUMC__COPIES(, void, gpumc__told_pull_back_row,
-              (size_t n, const double *GPUMC__RESTRICT J, const double *GPUMC__RESTRICT b,
-               const double *GPUMC__RESTRICT k, const double *GPUMC__RESTRICT r,
-               const double *GPUMC__RESTRICT of_J, const double *GPUMC__RESTRICT of_b,
-               double *GPUMC__RESTRICT by_J, double *GPUMC__RESTRICT by_b, double *GPUMC__RESTRICT moment),
+              (size_t n, gpumc__in J, gpumc__in b, gpumc__in k, gpumc__in r, gpumc__in of_J, gpumc__in of_b,
+               gpumc__out by_J, gpumc__out by_b, gpumc__out moment),
               (n, J, b, k, r, of_J, of_b, by_J, by_b, moment), n >= GPUMC__LANES)
 {
     for (size_t i = 0; i < n; i++) {
@@ -6908,8 +6903,8 @@ static void gpumc__bundle_populations(const gpumc__bundle *j, const double *x, d
 }
 
 GPUMC__COPIES(, void, gpumc__add_product,
-              (size_t n, double f, const double *GPUMC__RESTRICT a, const double *GPUMC__RESTRICT b,
-               double *GPUMC__RESTRICT to), (n, f, a, b, to), n >= GPUMC__LANES)
+              (size_t n, double f, gpumc__in a, gpumc__in b, gpumc__out to), (n, f, a, b, to),
+              n >= GPUMC__LANES)
 { for (size_t i = 0; i < n; i++) to[i] += f * a[i] * b[i]; }
 
 /* Q before the elimination; and b of the data at x. */
@@ -6944,8 +6939,7 @@ static void gpumc__bundle_say(const gpumc__bundle *j, const double *x, double *w
 
 /* One step of the elimination: v and its root; and, for a pair, f and the Schur complement of Q_bb. */
 GPUMC__COPIES(, void, gpumc__bundle_invert,
-              (size_t n, double *GPUMC__RESTRICT Q, double *GPUMC__RESTRICT spread), (n, Q, spread),
-              n >= GPUMC__LANES)
+              (size_t n, gpumc__out Q, gpumc__out spread), (n, Q, spread), n >= GPUMC__LANES)
 {
     for (size_t i = 0; i < n; i++) {
         const int known = (Q[i] >= 1e-290) & (Q[i] <= 1e290);
@@ -6954,8 +6948,7 @@ GPUMC__COPIES(, void, gpumc__bundle_invert,
     }
 }
 GPUMC__COPIES(, void, gpumc__bundle_divide,
-              (size_t n, const double *GPUMC__RESTRICT v, double *GPUMC__RESTRICT f,
-               double *GPUMC__RESTRICT Q_bb), (n, v, f, Q_bb), n >= GPUMC__LANES)
+              (size_t n, gpumc__in v, gpumc__out f, gpumc__out Q_bb), (n, v, f, Q_bb), n >= GPUMC__LANES)
 {
     for (size_t i = 0; i < n; i++) {
         const double share = f[i] * v[i];
@@ -7035,9 +7028,8 @@ static void gpumc__bundle_middle(const gpumc__bundle *j, size_t c, double *middl
 
 /* Returns how many values are to be rejected: |mu| / tau is above `most`, or v is NaN. */
 GPUMC__COPIES(return, uint64_t, gpumc__bundle_map_row,
-              (size_t n, double most, const double *GPUMC__RESTRICT q, const double *GPUMC__RESTRICT mu,
-               const double *GPUMC__RESTRICT inv_tau, const double *GPUMC__RESTRICT spread,
-               const double *GPUMC__RESTRICT v, double *GPUMC__RESTRICT off, double *GPUMC__RESTRICT theta),
+              (size_t n, double most, gpumc__in q, gpumc__in mu, gpumc__in inv_tau, gpumc__in spread,
+               gpumc__in v, gpumc__out off, gpumc__out theta),
               (n, most, q, mu, inv_tau, spread, v, off, theta), n >= GPUMC__LANES)
 {
     uint64_t beyond = 0;
@@ -7081,10 +7073,9 @@ static double gpumc__bundle_inverse(const gpumc__link *k, const double *x, doubl
 
 /* The chain rule through the step of f_bc: from derivatives by r_b, Q_bb to those by Q_cc, r_c and Q_bc. */
 GPUMC__COPIES(, void, gpumc__bundle_divide_back,
-              (size_t n, const double *GPUMC__RESTRICT f, const double *GPUMC__RESTRICT w,
-               const double *GPUMC__RESTRICT by_r, const double *GPUMC__RESTRICT by_bb,
-               double *GPUMC__RESTRICT by_cc, double *GPUMC__RESTRICT by_w, double *GPUMC__RESTRICT by_bc),
-              (n, f, w, by_r, by_bb, by_cc, by_w, by_bc), n >= GPUMC__LANES)
+              (size_t n, gpumc__in f, gpumc__in w, gpumc__in by_r, gpumc__in by_bb, gpumc__out by_cc,
+               gpumc__out by_w, gpumc__out by_bc), (n, f, w, by_r, by_bb, by_cc, by_w, by_bc),
+              n >= GPUMC__LANES)
 {
     for (size_t i = 0; i < n; i++) {
         const double pulled = w[i] * by_r[i] + by_bb[i] * f[i];
@@ -7203,10 +7194,9 @@ static void gpumc__bundle_to_populations(const gpumc__bundle *j, double *target,
 
 /* by_v: theta - mu at q = 0 on entry, the derivative by Q_cc on return. */
 GPUMC__COPIES(, void, gpumc__bundle_pull_row,
-              (size_t n, const double *GPUMC__RESTRICT g, const double *GPUMC__RESTRICT off,
-               const double *GPUMC__RESTRICT v, const double *GPUMC__RESTRICT spread,
-               double *GPUMC__RESTRICT by_v, double *GPUMC__RESTRICT by_r, double *GPUMC__RESTRICT by_mu,
-               double *GPUMC__RESTRICT dq), (n, g, off, v, spread, by_v, by_r, by_mu, dq), n >= GPUMC__LANES)
+              (size_t n, gpumc__in g, gpumc__in off, gpumc__in v, gpumc__in spread, gpumc__out by_v,
+               gpumc__out by_r, gpumc__out by_mu, gpumc__out dq),
+              (n, g, off, v, spread, by_v, by_r, by_mu, dq), n >= GPUMC__LANES)
 {
     for (size_t i = 0; i < n; i++) {
         by_v[i] = -0.5 * v[i] * (g[i] * (by_v[i] + off[i]) + 1);
@@ -9139,10 +9129,8 @@ static double gpumc__climb_eval(gpumc__climb *c, const double *q, double *g)
 GPUMC__HOT
 /* The next steps: log_sd to what the curvature says, at most 2.3; the mean by Newton's, at most `most`. */
 GPUMC__COPIES(, void, gpumc__climb_steps,
-              (const double *GPUMC__RESTRICT slope, const double *GPUMC__RESTRICT bend,
-               const double *GPUMC__RESTRICT log_sd, double most, double *GPUMC__RESTRICT log_step,
-               double *GPUMC__RESTRICT step, size_t n),
-              (slope, bend, log_sd, most, log_step, step, n), n > 16)
+              (gpumc__in slope, gpumc__in bend, gpumc__in log_sd, double most, gpumc__out log_step,
+               gpumc__out step, size_t n), (slope, bend, log_sd, most, log_step, step, n), n > 16)
 {
     for (size_t i = 0; i < n; i++) {
         const double wanted = -0.5 * gpumc_log(fabs(bend[i])) - log_sd[i];
@@ -9635,7 +9623,7 @@ static void gpumc__scatter(const gpumc_rows *r, size_t k, size_t first, size_t n
     }
 }
 
-static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
+static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, gpumc__out to, size_t n)
 { for (size_t i = 0; i < n; i++) to[i] = (double)from[i]; }
 /* Arguments of the compiled loop for the n blocks from first on, whose tiles begin at tile. scratch holds
    sums and, if grad is NULL, the gathered parameters and the gradients that are still to be scattered. */
@@ -9926,9 +9914,9 @@ GPUMC__LOOP_INLINE void gpumc__glm_fetch(const char *next, size_t step)
 }
 
 /* eta += X b at P points, reading X once. A last step of fewer columns reads finite numbers, times 0. */
-GPUMC__LOOP_INLINE void gpumc__glm_predict(size_t P, const double *GPUMC__RESTRICT x, size_t n_columns,
-                                           size_t n_blocks, const double *const *b,
-                                           double *GPUMC__RESTRICT eta, const char *next, size_t step)
+GPUMC__LOOP_INLINE void gpumc__glm_predict(size_t P, gpumc__in x, size_t n_columns, size_t n_blocks,
+                                           const double *const *b, gpumc__out eta, const char *next,
+                                           size_t step)
 {
     enum { V = GPUMC__GLM_LANES };
     for (size_t k = 0; k < n_columns; k += 4) {
@@ -9936,8 +9924,8 @@ GPUMC__LOOP_INLINE void gpumc__glm_predict(size_t P, const double *GPUMC__RESTRI
         for (size_t p = 0; p < P; p++)
             for (size_t j = 0; j < 4; j++) by[p][j] = b[p] && k + j < n_columns ? b[p][k + j] : 0;
         for (size_t i = 0; i < n_blocks; i++, next += 2 * step) {
-            const double *GPUMC__RESTRICT c = x + (i * n_columns + k) * V;
-            double *GPUMC__RESTRICT e = eta + i * V;
+            gpumc__in c = x + (i * n_columns + k) * V;
+            gpumc__out e = eta + i * V;
             gpumc__glm_fetch(next, step);
             GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++) {
                 const double c_0 = c[l], c_1 = c[V + l], c_2 = c[2 * V + l], c_3 = c[3 * V + l];
@@ -9950,16 +9938,15 @@ GPUMC__LOOP_INLINE void gpumc__glm_predict(size_t P, const double *GPUMC__RESTRI
 }
 
 /* lanes[k][p][l] += X'r at P points */
-GPUMC__LOOP_INLINE void gpumc__glm_push(size_t P, const double *GPUMC__RESTRICT x, size_t n_columns,
-                                        size_t n_blocks, const double *GPUMC__RESTRICT r,
-                                        double *GPUMC__RESTRICT lanes, const char *next, size_t step)
+GPUMC__LOOP_INLINE void gpumc__glm_push(size_t P, gpumc__in x, size_t n_columns, size_t n_blocks, gpumc__in r,
+                                        gpumc__out lanes, const char *next, size_t step)
 {
     enum { V = GPUMC__GLM_LANES };
     const size_t s = n_columns * V;
     for (size_t i = 0; i < n_blocks; i += 4, x += 4 * s, r += 4 * V) {
         for (size_t k = 0; k < n_columns; k++, next += 2 * step) {
-            const double *GPUMC__RESTRICT c = x + k * V;
-            double *GPUMC__RESTRICT sum = lanes + k * P * V;
+            gpumc__in c = x + k * V;
+            gpumc__out sum = lanes + k * P * V;
             gpumc__glm_fetch(next, step);
             GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++) {
                 const double c_0 = c[l], c_1 = c[s + l], c_2 = c[2 * s + l], c_3 = c[3 * s + l];
@@ -9988,17 +9975,16 @@ typedef struct gpumc__glm_loops {
 
 #define GPUMC__GLM_PRODUCTS(suffix, attributes, pragma, P) \
     attributes GPUMC__PEEL static void gpumc__glm_predict_##P##_##suffix( \
-        const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks, const double *const *b, \
-        double *GPUMC__RESTRICT eta, const char *next, size_t step) \
+        gpumc__in x, size_t n_columns, size_t n_blocks, const double *const *b, gpumc__out eta, \
+        const char *next, size_t step) \
     { gpumc__glm_predict(P, x, n_columns, n_blocks, b, eta, next, step); } \
     attributes GPUMC__PEEL static void gpumc__glm_push_##P##_##suffix( \
-        const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks, const double *GPUMC__RESTRICT r, \
-        double *GPUMC__RESTRICT lanes, const char *next, size_t step) \
+        gpumc__in x, size_t n_columns, size_t n_blocks, gpumc__in r, gpumc__out lanes, \
+        const char *next, size_t step) \
     { gpumc__glm_push(P, x, n_columns, n_blocks, r, lanes, next, step); }
 #define GPUMC__GLM_ROWS(suffix, attributes, pragma, name) \
     attributes static void gpumc__glm_##name##_##suffix( \
-        size_t n, const double *GPUMC__RESTRICT y, const double *GPUMC__RESTRICT eta, \
-        const double *GPUMC__RESTRICT a_b, double *GPUMC__RESTRICT out) \
+        size_t n, gpumc__in y, gpumc__in eta, gpumc__in a_b, gpumc__out out) \
     { \
         const gpumc_real a = GPUMC_R(a_b[0]), b = GPUMC_R(a_b[1]); \
         for (size_t at = 0; at < n; at += GPUMC__STRIP_##suffix) { \
@@ -10012,7 +9998,7 @@ typedef struct gpumc__glm_loops {
     }
 #define GPUMC__GLM_LOOPS(suffix, attributes, pragma, ...) \
     attributes static void gpumc__glm_widen_##suffix( \
-        const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n) \
+        const float *GPUMC__RESTRICT from, gpumc__out to, size_t n) \
     { pragma for (size_t i = 0; i < n; i++) to[i] = (double)from[i]; } \
     static const gpumc__glm_loops gpumc__glm_loops_##suffix = { \
         { gpumc__glm_predict_1_##suffix, gpumc__glm_predict_4_##suffix }, \
@@ -10106,7 +10092,7 @@ static void gpumc__glm_scores(const gpumc_glm *g, const gpumc_glm_point *at, siz
     gpumc__glm_add_rows(g, g->rows, n, g->data.y + first, eta, weights, a_b, r, sums);
     for (size_t f = 0; f < g->data.n_factors; f++) {
         const uint32_t *level = g->level + f * g->data.n_rows + first;
-        double *GPUMC__RESTRICT by_effect = sums + g->effect_at[f];
+        gpumc__out by_effect = sums + g->effect_at[f];
         for (size_t i = 0; i < n; i++) by_effect[level[i]] += r[i];
     }
     memset(r + n, 0, (gpumc__round_up(n, GPUMC__GLM_GROUP) - n) * sizeof *r);
@@ -10801,8 +10787,8 @@ GPUMC_FN void gpumc__spread_one(double away, double precision, double *grad, dou
     *sum += away;
     *square += away * away;
 }
-GPUMC_FN double gpumc__spread_sums(const double *GPUMC__RESTRICT theta, size_t n, double mu, double precision,
-                                   double *GPUMC__RESTRICT grad, double *squares)
+GPUMC_FN double gpumc__spread_sums(gpumc__in theta, size_t n, double mu, double precision, gpumc__out grad,
+                                   double *squares)
 {
     double sum[GPUMC_LANES] = { 0 }, square[GPUMC_LANES] = { 0 };
     for (size_t i = 0; i < n; i += GPUMC_LANES) {
@@ -10842,9 +10828,8 @@ enum { GPUMC__MOST_KIN = 16 };
 /* With r = (theta - mu) / tau of K populations, w = L^-1 r and a = L'^-1 w, the K numbers of a group have
        log p = -|w|^2 / 2 - sum log(tau L_kk),   gradient -a by r, and a w' - diag(1 / L_kk) by L.
    p and grad: K populations in turn. Lanes beyond the last group have tau 1, gradients 0 by mu and tau. */
-GPUMC_FN double gpumc__correlated_sums(const double *GPUMC__RESTRICT L, size_t K, size_t n,
-                                       const double *const *p, double *const *grad,
-                                       double *GPUMC__RESTRICT dL)
+GPUMC_FN double gpumc__correlated_sums(gpumc__in L, size_t K, size_t n, const double *const *p,
+                                       double *const *grad, gpumc__out dL)
 {
     double w[GPUMC__MOST_KIN][GPUMC_LANES], product[GPUMC_LANES], sum[GPUMC_LANES] = { 0 }, log_det = 0;
     for (size_t k = 0; k < K; k++)
@@ -10873,8 +10858,7 @@ GPUMC_FN double gpumc__correlated_sums(const double *GPUMC__RESTRICT L, size_t K
         }
     }
     for (size_t k = 0; k < K; k++) {
-        double *GPUMC__RESTRICT by_theta = grad[3 * k], *GPUMC__RESTRICT by_mu = grad[3 * k + 1];
-        double *GPUMC__RESTRICT by_tau = grad[3 * k + 2];
+        gpumc__out by_theta = grad[3 * k], by_mu = grad[3 * k + 1], by_tau = grad[3 * k + 2];
         for (size_t i = 0; i < n; i++) {
             const double inv = 1 / p[3 * k + 2][i], pull = by_mu[i] * inv;
             by_tau[i] = (by_mu[i] * by_tau[i] - 1) * inv;
@@ -10903,7 +10887,7 @@ GPUMC_FN double gpumc__link_value(int link, const gpumc__range r, double q, doub
 }
 #define GPUMC__LINK_LANES(set, attributes, pragma, name, link) \
     attributes static void gpumc__##name##_##set(const gpumc__range *range, \
-        const double *GPUMC__RESTRICT q, double *GPUMC__RESTRICT x, double *GPUMC__RESTRICT slope) \
+        gpumc__in q, gpumc__out x, gpumc__out slope) \
     { \
         const gpumc__range r = *range; \
         pragma for (int l = 0; l < GPUMC_LANES; l++) x[l] = gpumc__link_value(link, r, q[l], &slope[l]); \
@@ -13839,8 +13823,8 @@ static double gpumc__median_of(double *x, size_t n)
 
 GPUMC__HOT
 GPUMC__COPIES(, void, gpumc__welford,
-              (double *GPUMC__RESTRICT mean, double *GPUMC__RESTRICT squares, const double *GPUMC__RESTRICT x,
-               size_t n, double weight), (mean, squares, x, n, weight), n > 64)
+              (gpumc__out mean, gpumc__out squares, gpumc__in x, size_t n, double weight),
+              (mean, squares, x, n, weight), n > 64)
 {
     for (size_t i = 0; i < n; i++) {
         const double d = x[i] - mean[i];
@@ -14523,10 +14507,8 @@ static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed 
 
 GPUMC__HOT
 /* Weighted means and squares of theta and pull, and their products: rows of m, see gpumc__join_moments. */
-static GPUMC_LOOP void gpumc__add_weighted(size_t n, size_t dim, const double *GPUMC__RESTRICT square,
-                                           const double *GPUMC__RESTRICT weight,
-                                           const double *GPUMC__RESTRICT theta,
-                                           const double *GPUMC__RESTRICT pull, double *GPUMC__RESTRICT m)
+static GPUMC_LOOP void gpumc__add_weighted(size_t n, size_t dim, gpumc__in square, gpumc__in weight,
+                                           gpumc__in theta, gpumc__in pull, gpumc__out m)
 {
     for (size_t i = 0; i < n; i++) {
         const double theta_off = theta[i] - m[i], pull_off = pull[i] - m[2 * dim + i];
@@ -15988,8 +15970,7 @@ typedef struct gpumc__sheet {
 
 GPUMC__HOT
 GPUMC__COPIES(, void, gpumc__exp_shifted,
-              (const double *GPUMC__RESTRICT x, size_t n, double by, double *GPUMC__RESTRICT y),
-              (x, n, by, y), n > 64)
+              (gpumc__in x, size_t n, double by, gpumc__out y), (x, n, by, y), n > 64)
 { for (size_t i = 0; i < n; i++) y[i] = gpumc_exp(x[i] - by); }
 
 GPUMC__COPIES(return, double, gpumc__sum_above, (const double *x, size_t n, double by), (x, n, by), n > 64)
@@ -16018,8 +15999,7 @@ static double gpumc__subtract_mean(double *x, size_t n, double *squares)
 }
 
 GPUMC__COPIES(return, double, gpumc__mean_log1p,
-              (const double *GPUMC__RESTRICT y, size_t n, double theta, double *GPUMC__RESTRICT work),
-              (y, n, theta, work), n > 64)
+              (gpumc__in y, size_t n, double theta, gpumc__out work), (y, n, theta, work), n > 64)
 {
     for (size_t i = 0; i < n; i++) work[i] = gpumc_log1p(-theta * y[i]);
     return gpumc__sum(work, n) / (double)n;
@@ -16132,7 +16112,7 @@ static void gpumc__ends(const double *x, size_t n, double *least, double *most)
 }
 
 /* Words by position among 2^bits points from least to most; useless where these are too close or too far. */
-static GPUMC_LOOP void gpumc__words_by_place(const double *GPUMC__RESTRICT x, size_t n, unsigned bits,
+static GPUMC_LOOP void gpumc__words_by_place(gpumc__in x, size_t n, unsigned bits,
                                             uint64_t *GPUMC__RESTRICT words)
 {
     double least, most;
@@ -16143,8 +16123,7 @@ static GPUMC_LOOP void gpumc__words_by_place(const double *GPUMC__RESTRICT x, si
 }
 
 /* Integers that order as the numbers do; returns the bits in which they differ. */
-static GPUMC_LOOP uint64_t gpumc__words_by_bits(const double *GPUMC__RESTRICT x, size_t n,
-                                                uint64_t *GPUMC__RESTRICT words)
+static GPUMC_LOOP uint64_t gpumc__words_by_bits(gpumc__in x, size_t n, uint64_t *GPUMC__RESTRICT words)
 {
     uint64_t differ = 0;
     for (size_t i = 0; i < n; i++) {
@@ -16433,8 +16412,7 @@ static GPUMC_LOOP void gpumc__score_distances(gpumc__sheet *s, double median)
 }
 
 GPUMC__COPIES(, void, gpumc__mark_below,
-              (const double *GPUMC__RESTRICT x, size_t n, double limit, double *GPUMC__RESTRICT y),
-              (x, n, limit, y), n > 64)
+              (gpumc__in x, size_t n, double limit, gpumc__out y), (x, n, limit, y), n > 64)
 { for (size_t i = 0; i < n; i++) y[i] = x[i] <= limit ? 1 : 0; }
 GPUMC__COLD
 
