@@ -6298,10 +6298,8 @@ GPUMC__INLINE double gpumc__link_scale(const gpumc__link *k, size_t unit, const 
 /* Rows in work for each block of a factor L: residuals r, derivatives by these, and how far the blocks before
    move its locations. Then one row that all blocks use, and, for each, c and y of gpumc__kin_pull, K long. */
 enum { GPUMC__RESIDUES, GPUMC__BY_RESIDUES, GPUMC__MOVES, GPUMC__KIN_ROWS };
-GPUMC_FN size_t gpumc__kin_place(const gpumc__link *k, int which, size_t rank)
-{ return k->kin + ((size_t)which * k->n_kin + rank) * k->size; }
-GPUMC__INLINE double *gpumc__kin_row(const gpumc__link *k, int which, size_t rank, double *work)
-{ return work + gpumc__kin_place(k, which, rank); }
+GPUMC_FN double *gpumc__kin_row(const gpumc__link *k, int which, size_t rank, double *work)
+{ return work + k->kin + ((size_t)which * k->n_kin + rank) * k->size; }
 GPUMC__INLINE double *gpumc__kin_coefficients(const gpumc__link *k, double *work)
 { return gpumc__kin_row(k, GPUMC__KIN_ROWS, 1, work) + 2 * k->rank * k->n_kin; }
 
@@ -6324,10 +6322,10 @@ GPUMC_FN double gpumc__link_named_mu(const gpumc__link *k, size_t i, const doubl
         mu += k->covariates[i * k->n_covariates + j] * x[k->coefficients + j];
     return mu;
 }
-GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x, const double *work)
+GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x, double *work)
 {
     const double mu = gpumc__link_named_mu(k, i, x);
-    return k->rank == 0 ? mu : mu + work[gpumc__kin_place(k, GPUMC__MOVES, k->rank) + i];
+    return k->rank == 0 ? mu : mu + gpumc__kin_row(k, GPUMC__MOVES, k->rank, work)[i];
 }
 
 /* The news: the data's information at x relative to that at the usual noise, s in >>centring. */
@@ -6462,9 +6460,8 @@ GPUMC__INLINE gpumc__messages gpumc__link_messages(const gpumc__link *k, double 
 {
     double *at = work + k->messages;
     const size_t n = k->n_all;
-    const gpumc__messages m = { at, at + n, at + 2 * n, at + 3 * n, at + 4 * n, at + 5 * n, at + 6 * n,
-                                at + 7 * n, at + 8 * n, at + 9 * n, at + 10 * n };
-    return m;
+    GPUMC__RETURN(gpumc__messages, at, at + n, at + 2 * n, at + 3 * n, at + 4 * n, at + 5 * n, at + 6 * n,
+                  at + 7 * n, at + 8 * n, at + 9 * n, at + 10 * n);
 }
 
 /* Copies values of a block from natural order to that of rows, or back. */
@@ -6696,10 +6693,9 @@ static void gpumc__told_pull(const gpumc__link *k, const double *x, const double
         const int follows = gpumc__link_follows(k, i), straight = follows && !k->phi;
         const double *theta = m.theta + e, *mu = gpumc__told_mu(k, at, i, x, &m);
         double *before = receives + at - (follows ? k->back : 0), *to = straight ? before : m.spare;
-        double *by_J = m.by_J + e, *by_b = m.by_b + e;
         if (!straight) memset(to, 0, n * sizeof *to);
-        gpumc__told_pull_row(n, theta, mu, m.J + e, m.b + e, m.k + e, m.r + e, m.G + at, by_J, by_b, to,
-                             m.moment);
+        gpumc__told_pull_row(n, theta, mu, m.J + e, m.b + e, m.k + e, m.r + e, m.G + at, m.by_J + e,
+                             m.by_b + e, to, m.moment);
         gpumc__told_moments(k, i, m.moment, x, target);
         for (size_t w = 0; w < n && !straight; w++)
             gpumc__link_to_mu(k, i + w * k->step, x, to[w], before + w, target);
@@ -8784,25 +8780,24 @@ static int gpumc__is_free(const gpumc_layout *l, const gpumc_param *p, size_t i,
     return loose;
 }
 
-/* Whether the density holds every value that can run off to infinity; of many, only the first are tried. */
-static gpumc_status gpumc__check_held(const gpumc_layout *l, double *x, double *g, gpumc_error *error)
+/* Whether the density holds every value that can run off to infinity; of many, only the first are tried.
+   x: natural values; g, h: room for as many. */
+static gpumc_status gpumc__check_held(const gpumc_layout *l, double *x, double *g, double *h,
+                                      gpumc_error *error)
 {
-    size_t places[GPUMC__PROBES], n = 0;
+    size_t tried = 0;
     char name[64];
     gpumc__density(l, 0, x, g);
     for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
-        for (size_t i = p->at; i < p->at + p->size; i++)
-            if (g[i] == 0 && n < GPUMC__PROBES && gpumc__is_open_at(p, i - p->at)) places[n++] = i;
-    for (size_t k = 0; k < n; k++) {
-        const gpumc__placed *p = l->parts;
-        while (places[k] >= p->at + p->size) p++;
-        if (!gpumc__is_free(l, p->param, places[k], x, g)) continue;
-        gpumc__free_name(l, p->free_at + (places[k] - p->at), name, sizeof name);
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "the log density does not depend on \"%.60s\" at all, "
-                           "so that its posterior is improper: give it a prior or bounds (kind, lower, "
-                           "upper), or leave it out",
-                           p->param->kind == GPUMC_SUM_TO_ZERO ? p->param->name : name);
-    }
+        for (size_t i = p->at; i < p->at + p->size; i++) {
+            if (!(g[i] == 0) || !gpumc__is_open_at(p, i - p->at) || tried++ >= GPUMC__PROBES
+                || !gpumc__is_free(l, p->param, i, x, h)) continue;
+            gpumc__free_name(l, p->free_at + (i - p->at), name, sizeof name);
+            return gpumc__fail(error, GPUMC_ERROR_MODEL, "the log density does not depend on \"%.60s\" at "
+                               "all, so that its posterior is improper: give it a prior or bounds (kind, "
+                               "lower, upper), or leave it out",
+                               p->param->kind == GPUMC_SUM_TO_ZERO ? p->param->name : name);
+        }
     return GPUMC_OK;
 }
 
@@ -8879,8 +8874,8 @@ static gpumc_status gpumc__check_combined(const gpumc_layout *l, const double *s
         for (size_t i = 0; i < n; i++) x[places[i]] = start[places[i]] + far_out[k] / most * v[i];
         if (!(fabs(gpumc__density(l, 0, x, g) - lp) <= 0.01 + rounding * fabs(far_out[k]))) return GPUMC_OK;
     }
+    const gpumc__placed *p = l->parts;
     for (size_t i = 0; i < n; i++) {
-        const gpumc__placed *p = l->parts;
         char name[40];
         if (fabs(v[i]) < 0.01 * most || ++named > 3) continue;
         while (places[i] >= p->at + p->size) p++;
@@ -8977,12 +8972,12 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
                       (double)(k - GPUMC__PROBE_COMPONENTS + 1));
     }
     if (report->n_failed == 0) {
-        double *x = scratch + n + l->n_natural;
-        double *g = x + l->n_natural + GPUMC__GUARDS;
+        double *x = scratch + n + l->n_natural, *g = x + l->n_natural + GPUMC__GUARDS;
+        double *h = all.scratch + 3 * n;
         memcpy(x, all.probe.x, l->n_natural * sizeof *x);
-        status = gpumc__check_held(l, x, g, error);
+        status = gpumc__check_held(l, x, g, h, error);
         if (status == GPUMC_OK && !l->model->log_density_only)
-            status = gpumc__check_joined(l, all.probe.x, x, g, all.scratch + 3 * n, error);
+            status = gpumc__check_joined(l, all.probe.x, x, g, h, error);
         return status != GPUMC_OK ? status : gpumc__check_combined(l, all.probe.x, x, g, room, error);
     }
     worst = fabs(report->analytic + report->numeric) / fabs(report->numeric);
@@ -14045,8 +14040,7 @@ typedef struct gpumc__spectrum { double *a, *vectors, *d, *diagonal, *beside, *t
 static gpumc__spectrum gpumc__spectrum_of(const gpumc_adapt *a, size_t N)
 {
     double *m = a->matrices, *d = m + 2 * N * N;
-    const gpumc__spectrum s = { m, m + N * N, d, d + N, d + 2 * N, d + 3 * N, d + 4 * N };
-    return s;
+    GPUMC__RETURN(gpumc__spectrum, m, m + N * N, d, d + N, d + 2 * N, d + 3 * N, d + 4 * N);
 }
 
 /* Products of the draws in y and their eigenvalues; returns 0 when these do not converge. */
@@ -15196,18 +15190,10 @@ static size_t gpumc__adapt_unbundle(gpumc_adapt *a, gpumc_nuts *const *chains)
 #define GPUMC__SCORE_GAIN 0.9
 
 /* Converts pairs q, g of a coordinate from a scored map to the logarithm, or from that to one (to). */
-typedef struct gpumc__rescoring { gpumc__shape shape; double *pairs; int to; } gpumc__rescoring;
-
-static void gpumc__rescore_pair(size_t k, int member GPUMC__UNUSED, void *rescoring)
+static void gpumc__rescore_pairs(gpumc__shape shape, int to, double *pairs, size_t n)
 {
-    const gpumc__rescoring *of = (const gpumc__rescoring *)rescoring;
-    gpumc__rescore(of->shape, of->to, of->pairs + 2 * k, of->pairs + 2 * k + 1);
-}
-
-static void gpumc__adapt_rescore(const gpumc_adapt *a, gpumc__shape shape, int to, double *pairs)
-{
-    gpumc__rescoring of = { shape, pairs, to };
-    if (shape.typical != 0) gpumc__adapt_share(a, a->n_used, gpumc__rescore_pair, &of);
+    for (double *pair = pairs; shape.typical != 0 && pair < pairs + 2 * n; pair += 2)
+        gpumc__rescore(shape, to, pair, pair + 1);
 }
 
 /* First pairs: coordinate i in the draws in use, on the log scale. Returns the mean of |x - base|. */
@@ -15218,7 +15204,7 @@ static double gpumc__score_gather(const gpumc_adapt *a, size_t i)
         a->pairs[2 * k] = a->q[a->used[k] * a->dim + i];
         a->pairs[2 * k + 1] = a->g[a->used[k] * a->dim + i];
     }
-    gpumc__adapt_rescore(a, a->layout->shapes[i], 0, a->pairs);
+    gpumc__rescore_pairs(a->layout->shapes[i], 0, a->pairs, a->n_used);
     for (size_t k = 0; k < a->n_used; k++)
         mean += 1 / (double)(k + 1) * (gpumc__exp(a->pairs[2 * k]) - mean);
     return mean;
@@ -15236,7 +15222,7 @@ static gpumc__fitting gpumc__score_trial(const gpumc_adapt *a, gpumc__shape shap
     gpumc__fitting trial = { GPUMC_NAN, 0, 0 };
     if (n <= 10) return trial;
     memcpy(mapped, a->pairs, 2 * n * sizeof(double));
-    gpumc__adapt_rescore(a, shape, 1, mapped);
+    gpumc__rescore_pairs(shape, 1, mapped, n);
     for (size_t k = 0; k < n; k++) {
         const double *pair = mapped + 2 * k, d = pair[0] - mean[0];
         gpumc__welford(mean, square, pair, 2, 1 / (double)(k + 1));
@@ -15702,11 +15688,9 @@ static void gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
 
 static const char *const gpumc__sampler_names[] = { "automatic", "NUTS", "MAMS", "HMC" };
 
-/* Target acceptance where a region is narrow: a quarter as far from 1. */
-static double gpumc__target_again(double target_accept) { return 1 - (1 - target_accept) / 4; }
-
-/* After paths, or trees, that have failed: tunes the step size of trees in n_iterations more, to shorter
-   steps where draws diverged or chains were held. All else that warm-up has learned stays. */
+/* After paths, or trees, that have failed: tunes the step size of trees in n_iterations more, where draws
+   diverged or chains were held to an acceptance a quarter as far from 1. All else that warm-up has learned
+   stays. */
 static void gpumc__adapt_again(gpumc_adapt *a, gpumc_nuts *const *chains, size_t n_iterations,
                                const char *finding)
 {
@@ -15714,7 +15698,7 @@ static void gpumc__adapt_again(gpumc_adapt *a, gpumc_nuts *const *chains, size_t
     snprintf(a->reason, sizeof a->reason, "%s gave GPUMC_W_%s, so again%s%s",
              gpumc__sampler_names[a->sampler], finding,
              a->sampler == GPUMC_SAMPLER_NUTS ? "" : " with NUTS", narrow ? " in shorter steps" : "");
-    if (narrow) a->options.target_accept = gpumc__target_again(a->options.target_accept);
+    if (narrow) a->options.target_accept = 1 - (1 - a->options.target_accept) / 4;
     gpumc__adapt_trees(a, chains);
     memset(a->trials, 0, a->n_chains * sizeof *a->trials);
     a->final_start = a->iteration;
@@ -16411,11 +16395,6 @@ static GPUMC_LOOP void gpumc__score_distances(gpumc__sheet *s, double median)
     gpumc__score(s, ranked);
 }
 
-GPUMC__COPIES(, void, gpumc__mark_below,
-              (gpumc__in x, size_t n, double limit, gpumc__out y), (x, n, limit, y), n > 64)
-{ for (size_t i = 0; i < n; i++) y[i] = x[i] <= limit ? 1 : 0; }
-GPUMC__COLD
-
 typedef enum gpumc__view {
     GPUMC__VALUES,
     GPUMC__SQUARES,                       /* ((x - mean) / sd)^2 */
@@ -16425,7 +16404,7 @@ typedef enum gpumc__view {
 } gpumc__view;
 
 /* y becomes a view of x with its halves centred. Returns 0 where the view is not defined. */
-static int gpumc__take_view(gpumc__sheet *s, gpumc__view view, double p)
+static GPUMC_LOOP int gpumc__take_view(gpumc__sheet *s, gpumc__view view, double p)
 {
     if (view < GPUMC__SCORES && s->flags & GPUMC__NO_NUMBERS) return 0;
     if (view <= GPUMC__SQUARES) gpumc__take_moments(s);
@@ -16434,13 +16413,14 @@ static int gpumc__take_view(gpumc__sheet *s, gpumc__view view, double p)
         const double limit = gpumc__quantile(s, view == GPUMC__DISTANCES ? 0.5 : p);
         if (!gpumc__is_finite(limit)) return 0;
         if (view == GPUMC__DISTANCES) gpumc__score_distances(s, limit);
-        else gpumc__mark_below(s->x, s->total, limit, s->y);
+        else for (size_t i = 0; i < s->total; i++) s->y[i] = s->x[i] <= limit ? 1 : 0;
     }
     for (size_t i = 0; view == GPUMC__SQUARES && i < s->total; i++)
         s->y[i] = (s->y[i] / s->sd) * (s->y[i] / s->sd);
     gpumc__demean(s);
     return 1;
 }
+GPUMC__COLD
 
 static double gpumc__r_hat_of(gpumc__sheet *s, gpumc__view view)
 { return gpumc__take_view(s, view, 0) ? gpumc__r_hat(s) : GPUMC_NAN; }
