@@ -8941,10 +8941,8 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     double *room = scratch + n + 3 * l->n_natural + 2 * GPUMC__GUARDS;
     all.scratch = room + gpumc__sums_room(l);
     all.stride = gpumc__check_gradient_stride(l);
-    all.probe.layout = l;
-    all.probe.q = q;
-    all.probe.g = scratch;
-    all.probe.x = scratch + n;
+    const gpumc__probe probe = { l, q, scratch, scratch + n, 0, NULL, NULL, NULL, NULL, 0, 0, 0 };
+    all.probe = probe;
     gpumc_model_natural(l, q, scratch + n, all.scratch + 3 * n);
     gpumc_status status = gpumc__check_room(l, scratch + n, scratch + n + l->n_natural, error);
     if (status != GPUMC_OK) return status;
@@ -12131,35 +12129,27 @@ static void gpumc__hier_unplace(gpumc_hier *h)
     }
 }
 
-static int gpumc__hier_upload(gpumc_hier *h, gpumc_error *error)
-{
-    int all = 1;
-    for (gpumc__hier_slot *slot = h->all_slots; slot < h->all_slots + h->n_slots && all; slot++) {
-        slot->hot = (gpumc_hot **)gpumc__hier_new(h, 2 * h->data->n_rows, sizeof(gpumc_hot *));
-        all = slot->hot && gpumc__slot_upload(h, slot, 0, error)
-            && (!h->model.guide || gpumc__slot_upload(h, slot, 1, error));
-    }
-    return all;
-}
-
 /* Puts all chosen sets on the GPU, or none; returns 0 where the description demands it and it fails. */
 static int gpumc__hier_place(gpumc_hier *h, gpumc_error *error)
 {
     gpumc_error why = { GPUMC_OK, "" };
     const size_t n_slots = h->n_slots;
+    int all = 1;
     h->where = (gpumc__hier_site *)gpumc__hier_new(h, 1, sizeof *h->where);
     if (h->where) memcpy(h->where->text, "CPU", 4);
     if (gpumc__hier_choose(h) == 0 || h->out_of_memory) return 1;
     if (h->data->threads == 0) h->n_slots = gpumc__smaller(n_slots, GPUMC__HOT_SLOTS);
-    const int all = gpumc__hier_upload(h, &why);
+    for (gpumc__hier_slot *slot = h->all_slots; slot < h->all_slots + h->n_slots && all; slot++) {
+        slot->hot = (gpumc_hot **)gpumc__hier_new(h, 2 * h->data->n_rows, sizeof(gpumc_hot *));
+        all = slot->hot && gpumc__slot_upload(h, slot, 0, &why)
+            && (!h->model.guide || gpumc__slot_upload(h, slot, 1, &why));
+    }
     snprintf(h->where->text, sizeof h->where->text, all ? "GPU" : "CPU: %.290s", why.text);
     for (size_t k = h->n_slots; all && k < n_slots; k++) gpumc__slot_alone(h, &h->all_slots[k]);
     if (all) return 1;
     gpumc__hier_unplace(h);
     h->n_slots = n_slots;
-    if (h->data->place != GPUMC_ON_GPU) return 1;
-    gpumc__fail(error, why.status, "%s", why.text);
-    return 0;
+    return h->data->place != GPUMC_ON_GPU || gpumc__fail(error, why.status, "%s", why.text) == GPUMC_OK;
 }
 
 static void gpumc__hier_slots(gpumc_hier *h)
@@ -13677,9 +13667,8 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.healthy = (unsigned char *)gpumc__take(arena, C + 1, 1);
     plan.n_units = n_units;
     plan.moments = gpumc__take_doubles(arena, gpumc__size_mul(gpumc__moment_rows(n_units), dim));
-    n_rows = gpumc__size_mul(n_selected, dim);
+    n_rows = gpumc__larger(gpumc__size_mul(n_selected, dim), gpumc__size_mul(plan.capacity, n_basis));
     n_rows = gpumc__larger(n_rows, GPUMC__BLOCK_PARTS * plan.capacity * plan.shared.block_size);
-    if (n_rows < plan.capacity * n_basis) n_rows = gpumc__size_mul(plan.capacity, n_basis);
     plan.selected = (size_t *)gpumc__take(arena, gpumc__larger(n_selected, GPUMC__NOISE_DRAWS),
                                           sizeof(size_t));
     plan.x = gpumc__take_doubles(arena, n_rows);
@@ -15062,8 +15051,7 @@ static int gpumc__noise_may_be(const gpumc_model *m, size_t c)
 static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
 {
     const gpumc_layout *l = a->layout;
-    const size_t n = l->n_parts, room = 4 * a->capacity / n;
-    const size_t most = gpumc__smaller(room, GPUMC__NOISE_DRAWS);
+    const size_t n = l->n_parts, most = gpumc__smaller(4 * a->capacity / n, GPUMC__NOISE_DRAWS);
     size_t taken = 0, n_candidates = 0;
     for (size_t c = 0; c < n; c++) n_candidates += (size_t)gpumc__noise_may_be(l->model, c);
     if (n_candidates > 0) gpumc__noise_expect(a, weights);
@@ -16263,10 +16251,8 @@ static void gpumc__lags_by_spectrum(gpumc__sheet *s)
 /* Autocovariance of y at lag t < half. Chains that mix need few lags: the transform serves lag 64 and on. */
 static double gpumc__lag(gpumc__sheet *s, size_t t)
 {
-    while (s->n_lags <= t) {
-        if (s->n_lags < 64) gpumc__next_lag(s);
-        else gpumc__lags_by_spectrum(s);
-    }
+    while (s->n_lags <= t && s->n_lags < 64) gpumc__next_lag(s);
+    if (s->n_lags <= t) gpumc__lags_by_spectrum(s);
     return s->lags[t];
 }
 
