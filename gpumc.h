@@ -4186,8 +4186,7 @@ GPUMC_FN double gpumc__lane_sum(const double *a)
         (sum) = GPUMC_TEAM_SUM(gpumc__lane_sum(lane_sums)); \
     } while (0)
 
-GPUMC__COPIES(return, double, gpumc__dot,
-              (const double *GPUMC__RESTRICT a, const double *GPUMC__RESTRICT b, size_t n), (a, b, n), n > 64)
+GPUMC__COPIES(return, double, gpumc__dot, (gpumc__in a, gpumc__in b, size_t n), (a, b, n), n > 64)
 {
     double sum;
     GPUMC_TEAM_SYNC();                       /* lanes read what other members wrote by GPUMC_EACH */
@@ -4207,12 +4206,9 @@ static int gpumc__compare_doubles(const void *a, const void *b)
 }
 
 GPUMC__COPIES(, void, gpumc__add_multiple,
-              (double *GPUMC__RESTRICT y, double f, const double *GPUMC__RESTRICT x, size_t n), (y, f, x, n),
-              n >= 32)
+              (gpumc__out y, double f, gpumc__in x, size_t n), (y, f, x, n), n >= 32)
 { for (size_t i = 0; i < n; i++) y[i] += f * x[i]; }
-GPUMC__COPIES(, void, gpumc__scaled,
-              (size_t n, double f, const double *GPUMC__RESTRICT x, double *GPUMC__RESTRICT y), (n, f, x, y),
-              n >= 32)
+GPUMC__COPIES(, void, gpumc__scaled, (size_t n, double f, gpumc__in x, gpumc__out y), (n, f, x, y), n >= 32)
 { for (size_t i = 0; i < n; i++) y[i] = f * x[i]; }
 
 /* Overwrites a = L L' with L, upper triangle zeroed. Returns 0 when a is not positive definite. */
@@ -4273,8 +4269,7 @@ static GPUMC_LOOP void gpumc__tridiagonal(double *a, size_t n, double *d, double
     e[n - 1] = 0;
 }
 /* A Givens rotation of two rows, z and y; c and s are the cosine and sine of its angle. */
-static GPUMC_LOOP void gpumc__rotate_rows(double *GPUMC__RESTRICT z, double *GPUMC__RESTRICT y, size_t n,
-                                          double c, double s)
+static GPUMC_LOOP void gpumc__rotate_rows(gpumc__out z, gpumc__out y, size_t n, double c, double s)
 {
     for (size_t k = 0; k < n; k++) {
         const double f = y[k], g = z[k];
@@ -4497,9 +4492,9 @@ GPUMC_FN void gpumc__normal_blocks(const gpumc_rng *rng, double *GPUMC__RESTRICT
         gpumc__normal_pair(c[i], d[i], &z[2 * lanes + 2 * i], &z[2 * lanes + 2 * i + 1]);
 }
 GPUMC__COPY_512(, void, gpumc__normals_64, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z))
-GPUMC__COPIES(, void, gpumc__normals_64, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
+GPUMC__COPIES(, void, gpumc__normals_64, (const gpumc_rng *rng, gpumc__out z), (rng, z), 1)
 { gpumc__normal_blocks(rng, z, 16); }
-GPUMC__COPIES(, void, gpumc__normals_16, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
+GPUMC__COPIES(, void, gpumc__normals_16, (const gpumc_rng *rng, gpumc__out z), (rng, z), 1)
 { gpumc__normal_blocks(rng, z, 8); }
 
 /* Begins with a fresh block, so that z[i] depends on the counter and i alone. */
@@ -7360,12 +7355,11 @@ static double gpumc__link_log_jacobian(const gpumc__link *k, double *work)
 }
 
 /* The map of a single link: one location, one table, and a weight for each element, or one for all. */
-static GPUMC_LOOP void gpumc__single_map(const gpumc__link *k, const double *GPUMC__RESTRICT q, double mu,
-                                         const double *GPUMC__RESTRICT table,
-                                         double *GPUMC__RESTRICT theta)
+static GPUMC_LOOP void gpumc__single_map(const gpumc__link *k, gpumc__in q, double mu, gpumc__in table,
+                                         gpumc__out theta)
 {
     const unsigned char *GPUMC__RESTRICT notches = k->notches;
-    const double *GPUMC__RESTRICT anchors = k->anchors;
+    gpumc__in anchors = k->anchors;
     const double r = table[notches[0]], by_anchor = table[GPUMC__BY_ANCHOR + notches[0]];
     double shift[GPUMC__FULL + 1];
     for (int j = 0; j < k->n_used; j++) shift[k->used[j]] = table[GPUMC__BY_MU + k->used[j]] * mu;
@@ -7379,14 +7373,12 @@ static GPUMC_LOOP void gpumc__single_map(const gpumc__link *k, const double *GPU
 }
 
 /* Its backward sweep: dq, and in `received` the derivatives by mu and log tau, and the sum for the noise. */
-static GPUMC_LOOP void gpumc__single_pull(const gpumc__link *k, const double *GPUMC__RESTRICT theta,
-                                          double mu, const double *GPUMC__RESTRICT table,
-                                          const double *GPUMC__RESTRICT g, double *GPUMC__RESTRICT dq,
-                                          double *received)
+static GPUMC_LOOP void gpumc__single_pull(const gpumc__link *k, gpumc__in theta, double mu, gpumc__in table,
+                                          gpumc__in g, gpumc__out dq, double *received)
 {
     const unsigned char *GPUMC__RESTRICT notches = k->notches;
-    const double *GPUMC__RESTRICT by_mu = table + GPUMC__BY_MU, *GPUMC__RESTRICT slope = table + GPUMC__SLOPE;
-    const double *GPUMC__RESTRICT by = table + GPUMC__BY_ANCHOR, *GPUMC__RESTRICT anchors = k->anchors;
+    gpumc__in by_mu = table + GPUMC__BY_MU, slope = table + GPUMC__SLOPE;
+    gpumc__in by = table + GPUMC__BY_ANCHOR, anchors = k->anchors;
     const size_t n = k->size, p = notches[0];
     received[0] = received[1] = received[2] = 0;
     if (k->n_used == 1) {
@@ -12416,8 +12408,7 @@ GPUMC_FN double gpumc__square(double x) { return x * x; }
 /* Adds to x the rows of U times c, by pieces of x that stay in the first-level cache meanwhile. A piece is a
    multiple of the team's size, so that each member handles the elements that GPUMC_EACH gives it. */
 GPUMC__COPIES(, void, gpumc__add_directions,
-              (const double *GPUMC__RESTRICT c, const double *GPUMC__RESTRICT U, size_t rank, size_t n,
-               double *GPUMC__RESTRICT x), (c, U, rank, n, x), n > 64)
+              (gpumc__in c, gpumc__in U, size_t rank, size_t n, gpumc__out x), (c, U, rank, n, x), n > 64)
 {
     const size_t piece = (1023 + GPUMC_TEAM_SIZE) / GPUMC_TEAM_SIZE * GPUMC_TEAM_SIZE;
     for (size_t from = 0; from < n; from += piece) {
@@ -12496,11 +12487,9 @@ static double gpumc__metric_variance(const gpumc_metric *m, size_t i)
 }
 
 /* v = M^-1 p */
-static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_velocity(const gpumc_metric *m,
-                                                         const double *GPUMC__RESTRICT p,
-                                                         double *GPUMC__RESTRICT v)
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_velocity(const gpumc_metric *m, gpumc__in p, gpumc__out v)
 {
-    const double *GPUMC__RESTRICT s = m->scale, *GPUMC__RESTRICT column = m->covariance;
+    gpumc__in s = m->scale, column = m->covariance;
     if (m->kind == GPUMC_METRIC_DENSE) {
         GPUMC_TEAM_SYNC();
         GPUMC_EACH(i, m->dim) v[i] = 0;
@@ -12533,8 +12522,7 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_momentum(const gpumc_metric *m, 
 }
 
 /* r = W' g, the gradient in whitened coordinates x, where q = mean + W x and W W' = M^-1 */
-static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_pull(const gpumc_metric *m, const double *GPUMC__RESTRICT g,
-                                                     double *GPUMC__RESTRICT r)
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_pull(const gpumc_metric *m, gpumc__in g, gpumc__out r)
 {
     const size_t n = m->dim;
     if (m->kind == GPUMC_METRIC_DENSE) {
@@ -12549,8 +12537,7 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_pull(const gpumc_metric *m, cons
 }
 
 /* v = W u */
-static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_push(const gpumc_metric *m, const double *GPUMC__RESTRICT u,
-                                                     double *GPUMC__RESTRICT v)
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_push(const gpumc_metric *m, gpumc__in u, gpumc__out v)
 {
     const size_t n = m->dim;
     if (m->kind == GPUMC_METRIC_DENSE) {
@@ -12569,8 +12556,7 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_push(const gpumc_metric *m, cons
 }
 
 /* x = W^-1 (q - mean) */
-static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_whiten(const gpumc_metric *m, const double *GPUMC__RESTRICT q,
-                                                       double *GPUMC__RESTRICT x)
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_whiten(const gpumc_metric *m, gpumc__in q, gpumc__out x)
 {
     const size_t n = m->dim;
     GPUMC_EACH(i, n) x[i] = q[i] - m->mean[i];
@@ -12590,8 +12576,7 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_whiten(const gpumc_metric *m, co
 }
 
 /* |x + r|^2 */
-GPUMC__COPIES(return, double, gpumc__distance,
-              (const double *GPUMC__RESTRICT x, const double *GPUMC__RESTRICT r, size_t n), (x, r, n), n > 64)
+GPUMC__COPIES(return, double, gpumc__distance, (gpumc__in x, gpumc__in r, size_t n), (x, r, n), n > 64)
 {
     double square;
     GPUMC__SUM(square, i, n, gpumc__square(x[i] + r[i]));
@@ -12600,8 +12585,7 @@ GPUMC__COPIES(return, double, gpumc__distance,
 
 /* Fisher residual of q and gradient g, whitened into x and r: 0 where the metric makes the target N(0, I). */
 static GPUMC_TEAM GPUMC_LOOP double gpumc__metric_residual(const gpumc_metric *m, const double *q,
-                                                           const double *g, double *GPUMC__RESTRICT x,
-                                                           double *GPUMC__RESTRICT r)
+                                                           const double *g, gpumc__out x, gpumc__out r)
 {
     gpumc__metric_whiten(m, q, x);
     gpumc__metric_pull(m, g, r);
@@ -12799,9 +12783,9 @@ GPUMC__COPIES(, void, gpumc__leapfrog_begin,
               (gpumc_nuts *s, const gpumc__state *from, gpumc__state *to, double eps), (s, from, to, eps),
               gpumc__is_long(s))
 {
-    const double *GPUMC__RESTRICT q0 = from->q, *GPUMC__RESTRICT p0 = from->p, *GPUMC__RESTRICT g0 = from->g;
-    const double *GPUMC__RESTRICT S = s->metric->scale, *GPUMC__RESTRICT v = s->scratch, half = 0.5 * eps;
-    double *GPUMC__RESTRICT q = to->q, *GPUMC__RESTRICT p = to->p;
+    gpumc__in q0 = from->q, p0 = from->p, g0 = from->g, S = s->metric->scale, v = s->scratch;
+    const double half = 0.5 * eps;
+    gpumc__out q = to->q, p = to->p;
     if (gpumc__is_diagonal(s->metric)) {
         GPUMC_EACH(i, s->dim) {
             p[i] = p0[i] + half * g0[i];
@@ -13194,10 +13178,9 @@ GPUMC__COPIES(, void, gpumc__mams_drift,
               (gpumc_nuts *s, const gpumc__state *from, gpumc__state *to, double along, double keep),
               (s, from, to, along, keep), gpumc__is_long(s))
 {
-    const double *GPUMC__RESTRICT r = s->scratch, *GPUMC__RESTRICT v = s->scratch + s->dim;
-    const double *GPUMC__RESTRICT q0 = from->q, *GPUMC__RESTRICT u0 = from->p;
-    const double *GPUMC__RESTRICT S = s->metric->scale, eps = s->step_size * sqrt((double)s->dim);
-    double *GPUMC__RESTRICT q = to->q, *GPUMC__RESTRICT u = to->p;
+    gpumc__in r = s->scratch, v = s->scratch + s->dim, q0 = from->q, u0 = from->p, S = s->metric->scale;
+    const double eps = s->step_size * sqrt((double)s->dim);
+    gpumc__out q = to->q, u = to->p;
     if (gpumc__is_diagonal(s->metric)) {
         GPUMC_EACH(i, s->dim) {
             u[i] = along * r[i] + keep * u0[i];
@@ -13275,9 +13258,8 @@ GPUMC__COPIES(, void, gpumc__hmc_begin, (gpumc_nuts *s, const gpumc__state *from
     const double kick = s->kicks[s->stats.n_leapfrog % 2], spring = s->metric->spring;
     const double cosine = s->cosine, sine = s->sine;
     const double reach = s->metric->spring ? sine : s->step;
-    const double *GPUMC__RESTRICT u0 = from->p, *GPUMC__RESTRICT r = s->scratch;
-    const double *GPUMC__RESTRICT S = s->metric->scale, *GPUMC__RESTRICT mean = s->metric->mean;
-    double *GPUMC__RESTRICT x = s->x, *GPUMC__RESTRICT u = to->p, *GPUMC__RESTRICT q = to->q;
+    gpumc__in u0 = from->p, r = s->scratch, S = s->metric->scale, mean = s->metric->mean;
+    gpumc__out x = s->x, u = to->p, q = to->q;
     GPUMC_EACH(i, s->dim) {
         const double x0 = x[i], kicked = u0[i] + kick * (r[i] + spring * x0);
         u[i] = cosine * kicked - sine * x0;
