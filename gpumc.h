@@ -3804,6 +3804,12 @@ GPUMC__INLINE void gpumc__run_parts(gpumc_team *team, void (*run)(size_t part, i
     if (team) gpumc_team_run(team, run, n_parts, user);
     else for (size_t k = 0; k < n_parts; k++) run(k, 0, user);
 }
+/* Defines a function to run, which does one part of the work on *of, an object of this type. `member` is the
+   number of its thread in the team. Its body follows. */
+#define GPUMC__PART(name, part, type, of) \
+    static void name##_of(size_t part, int member, type *of); \
+    static void name(size_t part, int member, void *user) { name##_of(part, member, (type *)user); } \
+    static void name##_of(size_t part, int member GPUMC__UNUSED, type *of)
 
 GPUMC_API void gpumc_team_stop(gpumc_team *team)
 {
@@ -8651,9 +8657,8 @@ static size_t gpumc__probe_which(size_t probe, size_t n)
     return probe < n_components ? probe * n / n_components : n + probe;
 }
 
-static void gpumc__probe_one(size_t k, int member, void *user)
+GPUMC__PART(gpumc__probe_one, k, gpumc__probing, all)
 {
-    gpumc__probing *all = (gpumc__probing *)user;
     gpumc__probe p = all->probe;
     const size_t n = p.layout->n_free;
     all->distances[k] = all->slopes[k] = all->seen[k] = 0;
@@ -8669,9 +8674,8 @@ static void gpumc__probe_one(size_t k, int member, void *user)
 }
 
 /* Evaluates the density again at q for a while, half of the parts elsewhere: threads may share memory. */
-static void gpumc__probe_again(size_t k, int member, void *user)
+GPUMC__PART(gpumc__probe_again, k, gpumc__probing, all)
 {
-    gpumc__probing *all = (gpumc__probing *)user;
     const size_t n = all->probe.layout->n_free;
     double *g = all->scratch + (size_t)member * all->stride, *q = g + n, *work = g + 3 * n, apart = 0;
     const double lp = all->probe.lp, arrived = gpumc__seconds();
@@ -9701,9 +9705,8 @@ typedef struct gpumc__rows_job {
 } gpumc__rows_job;
 
 /* Evaluates one chunk at all points: sums go to the work of each point, scratch is in the thread's. */
-static void gpumc__rows_part(size_t c, int member, void *user)
+GPUMC__PART(gpumc__rows_part, c, const gpumc__rows_job, job)
 {
-    const gpumc__rows_job *job = (const gpumc__rows_job *)user;
     const gpumc_rows *r = job->rows;
     const size_t n_p = r->kind.n_group + r->kind.n_shared, width = r->kind.n_columns * GPUMC_LANES;
     double *scratch = job->work + (size_t)member * job->n_work + gpumc__rows_sums(r);
@@ -10122,9 +10125,8 @@ typedef struct gpumc__glm_pass {
 } gpumc__glm_pass;
 
 /* The sums of a chunk at all points. */
-static void gpumc__glm_chunk(size_t chunk, int member, void *user)
+GPUMC__PART(gpumc__glm_chunk, chunk, const gpumc__glm_pass, pass)
 {
-    const gpumc__glm_pass *pass = (const gpumc__glm_pass *)user;
     const gpumc_glm *g = pass->g;
     const size_t n = pass->n, K = g->data.n_columns, V = GPUMC__GLM_LANES;
     const size_t from = chunk * g->chunk_rows, to = gpumc__smaller(from + g->chunk_rows, g->data.n_rows);
@@ -13801,9 +13803,8 @@ GPUMC__COPIES(, void, gpumc__welford,
 GPUMC__COLD
 
 typedef struct gpumc__listed { const gpumc_adapt *adapt; const size_t *draws; size_t n_draws; } gpumc__listed;
-static void gpumc__moments_strip(size_t part, int member GPUMC__UNUSED, void *listed)
+GPUMC__PART(gpumc__moments_strip, part, const gpumc__listed, of)
 {
-    const gpumc__listed *of = (const gpumc__listed *)listed;
     const gpumc_adapt *a = of->adapt;
     size_t from;
     const size_t dim = a->dim, n = gpumc__strip_of(dim, part, &from);
@@ -13911,9 +13912,8 @@ static void gpumc__centre_rows(double *rows, size_t n_rows, size_t apart, double
     for (size_t k = 0; k < n_rows; k++) gpumc__add_multiple(rows + k * apart, -1, mean, n);
 }
 
-static void gpumc__centre_strip(size_t part, int member GPUMC__UNUSED, void *selection)
+GPUMC__PART(gpumc__centre_strip, part, const gpumc__selection, of)
 {
-    const gpumc__selection *of = (const gpumc__selection *)selection;
     size_t from;
     const size_t n = gpumc__strip_of(of->n, part, &from);
     gpumc__centre_rows(of->adapt->x + from, of->n_draws, of->n, of->sum + from, n);
@@ -13936,11 +13936,8 @@ static void gpumc__adapt_half_whiten(const gpumc_adapt *a, size_t k, double *x, 
     gpumc__metric_blocks(&a->shared, 1, 0, y);
 }
 
-static void gpumc__whiten_row(size_t row, int member GPUMC__UNUSED, void *adapt)
-{
-    const gpumc_adapt *a = (const gpumc_adapt *)adapt;
-    gpumc__adapt_half_whiten(a, a->selected[row], a->x + row * a->dim, a->y + row * a->dim);
-}
+GPUMC__PART(gpumc__whiten_row, row, const gpumc_adapt, a)
+{ gpumc__adapt_half_whiten(a, a->selected[row], a->x + row * a->dim, a->y + row * a->dim); }
 
 /* Writes evenly spaced draws in use, so whitened and centred, to x and y; returns their number. */
 static size_t gpumc__adapt_select(gpumc_adapt *a)
@@ -13951,19 +13948,12 @@ static size_t gpumc__adapt_select(gpumc_adapt *a)
     return n_draws;
 }
 
-static void gpumc__join_row(size_t row, int member GPUMC__UNUSED, void *selection)
+GPUMC__PART(gpumc__join_row, row, const gpumc__selection, of)
+{ gpumc__add_multiple(of->adapt->y + row * of->n, 1, of->adapt->x + row * of->n, of->n); }
+GPUMC__PART(gpumc__weight_row, row, const gpumc__selection, of)
+{ of->weights[row] = gpumc__dot(of->adapt->y + row * of->n, of->along, of->n) / (double)of->n_draws; }
+GPUMC__PART(gpumc__sum_strip, part, const gpumc__selection, of)
 {
-    const gpumc__selection *of = (const gpumc__selection *)selection;
-    gpumc__add_multiple(of->adapt->y + row * of->n, 1, of->adapt->x + row * of->n, of->n);
-}
-static void gpumc__weight_row(size_t row, int member GPUMC__UNUSED, void *selection)
-{
-    const gpumc__selection *of = (const gpumc__selection *)selection;
-    of->weights[row] = gpumc__dot(of->adapt->y + row * of->n, of->along, of->n) / (double)of->n_draws;
-}
-static void gpumc__sum_strip(size_t part, int member GPUMC__UNUSED, void *selection)
-{
-    const gpumc__selection *of = (const gpumc__selection *)selection;
     size_t from;
     const size_t n = gpumc__strip_of(of->n, part, &from);
     memset(of->sum + from, 0, n * sizeof(double));
@@ -13994,9 +13984,8 @@ static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws)
     return sqrt(gpumc__dot(w, w, n));
 }
 
-static void gpumc__products_row(size_t i, int member GPUMC__UNUSED, void *selection)
+GPUMC__PART(gpumc__products_row, i, const gpumc__selection, of)
 {
-    const gpumc__selection *of = (const gpumc__selection *)selection;
     const size_t N = of->n_draws, n = of->n;
     double *products = of->adapt->matrices;
     const double *y = of->adapt->y;
@@ -14061,9 +14050,8 @@ static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t N, doubl
 
 /* Subtracts from a draw in x or y its projection on the first r rows of the basis. */
 typedef struct gpumc__along { gpumc_adapt *adapt; size_t r, n_parts; } gpumc__along;
-static void gpumc__deflate_row(size_t row, int member GPUMC__UNUSED, void *along)
+GPUMC__PART(gpumc__deflate_row, row, const gpumc__along, of)
 {
-    const gpumc__along *of = (const gpumc__along *)along;
     const size_t n = of->adapt->dim;
     double *x = (row % 2 ? of->adapt->y : of->adapt->x) + row / 2 * n;
     for (size_t j = 0; j < of->r; j++) {
@@ -14170,9 +14158,8 @@ static void gpumc__adapt_gather(const gpumc_adapt *a, size_t j, double *x, doubl
     gpumc__centre_rows(y, a->n_used, K, mean, K);
 }
 
-static void gpumc__block_part(size_t part, int member GPUMC__UNUSED, void *parts)
+GPUMC__PART(gpumc__block_part, part, gpumc__block_parts, of)
 {
-    gpumc__block_parts *of = (gpumc__block_parts *)parts;
     gpumc_adapt *a = of->adapt;
     gpumc_metric *m = &a->shared;
     const size_t K = m->block_size, N = a->n_used, n_blocks = of->n_blocks;
@@ -14207,9 +14194,8 @@ static void gpumc__adapt_blocks(gpumc_adapt *a, size_t n_blocks)
 }
 
 /* One part: every n_parts-th draw in use, with its own room in the moments. */
-static void gpumc__gather_part(size_t part, int member GPUMC__UNUSED, void *along)
+GPUMC__PART(gpumc__gather_part, part, const gpumc__along, of)
 {
-    const gpumc__along *of = (const gpumc__along *)along;
     gpumc_adapt *a = of->adapt;
     const size_t n = a->dim, r = of->r;
     double *x = a->moments + 2 * part * n, *y = x + n;
@@ -14674,9 +14660,8 @@ typedef struct gpumc__sharing {
 } gpumc__sharing;
 
 /* One draw: natural values of elements into x, pulls into y, shared values into z. */
-static void gpumc__sharing_row(size_t row, int member, void *sharing)
+GPUMC__PART(gpumc__sharing_row, row, gpumc__sharing, of)
 {
-    gpumc__sharing *of = (gpumc__sharing *)sharing;
     const gpumc_adapt *a = of->adapt;
     const gpumc_layout *l = a->layout;
     const size_t dim = a->dim, draw = a->selected[row];
@@ -14780,9 +14765,8 @@ typedef struct gpumc__bundling {
     size_t K, seats[GPUMC__MOST_BUNDLED], at[GPUMC__MOST_BUNDLED];
 } gpumc__bundling;
 
-static void gpumc__bundle_element(size_t i, int member GPUMC__UNUSED, void *bundling)
+GPUMC__PART(gpumc__bundle_element, i, const gpumc__bundling, g)
 {
-    const gpumc__bundling *g = (const gpumc__bundling *)bundling;
     const gpumc__sharing *of = g->of;
     const size_t n = g->bundle->n, K = g->K, S = of->adapt->layout->n_shared;
     double J[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED], v[GPUMC__MOST_SHARED];
@@ -14968,9 +14952,8 @@ static double gpumc__noise_expected(const gpumc__link *k, size_t i, const double
 }
 
 /* The logarithm of every link's news (as above) in one of the selected draws. */
-static void gpumc__noise_scan(size_t row, int member, void *adapt)
+GPUMC__PART(gpumc__noise_scan, row, const gpumc_adapt, a)
 {
-    const gpumc_adapt *a = (const gpumc_adapt *)adapt;
     const gpumc_layout *l = a->layout;
     const size_t draw = a->selected[row];
     double *x = a->model_work + (size_t)member * l->n_work, *log_news = a->pairs + row * l->n_parts;
@@ -15063,9 +15046,8 @@ static double gpumc__reframe_point(const gpumc__reframe *of, double *q, double *
     return of->back ? gpumc__from_centred(l, q, g, work) : gpumc__to_centred(l, q, g, work);
 }
 
-static void gpumc__reframe_draw(size_t k, int member, void *reframe)
+GPUMC__PART(gpumc__reframe_draw, k, const gpumc__reframe, of)
 {
-    const gpumc__reframe *of = (const gpumc__reframe *)reframe;
     const gpumc_adapt *a = of->adapt;
     a->lp[k] += gpumc__reframe_point(of, a->q + k * a->dim, a->g + k * a->dim,
                                      a->model_work + (size_t)member * a->layout->n_work);
@@ -15417,9 +15399,8 @@ typedef struct gpumc__remeasured {
     size_t from, n_parts;
     double residual[GPUMC__REMEASURED];
 } gpumc__remeasured;
-static void gpumc__remeasure_part(size_t part, int member GPUMC__UNUSED, void *remeasured)
+GPUMC__PART(gpumc__remeasure_part, part, gpumc__remeasured, of)
 {
-    gpumc__remeasured *of = (gpumc__remeasured *)remeasured;
     const gpumc_adapt *a = of->adapt;
     const size_t n = a->dim;
     double *x = a->moments + 2 * part * n, *r = x + n;
@@ -16725,9 +16706,8 @@ static void gpumc__transpose(const gpumc_fit *f, size_t column, size_t n, double
 }
 GPUMC__COLD
 
-static void gpumc__columns_part(size_t part, int member GPUMC__UNUSED, void *user)
+GPUMC__PART(gpumc__columns_part, part, const gpumc__columns, u)
 {
-    const gpumc__columns *u = (const gpumc__columns *)user;
     const gpumc_fit *f = u->fit;
     gpumc__sheet *s = &u->sheets[part];
     double *upright = u->upright + part * GPUMC__ABREAST * s->total;
