@@ -8811,8 +8811,7 @@ static size_t gpumc__real_values(const gpumc_layout *l, int linked, size_t *plac
 /* Sum of outer products of the gradient by n values at n + 4 points about the start, scaled to a diagonal of
    1 (or 0); size: the scale factors. Returns 0 where fewer than n points have a density. */
 static int gpumc__gradient_products(const gpumc_layout *l, const size_t *places, size_t n,
-                                    const double *start, double *x, double *g, double *products,
-                                    double *size)
+                                    const double *start, double *x, double *g, double *products, double *size)
 {
     gpumc_rng rng = gpumc_rng_at(0, 7u << 24, UINT32_MAX, 0);
     double reach = 1;
@@ -8929,20 +8928,21 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     const size_t n = l->n_free, wanted = n > GPUMC__PROBE_COMPONENTS ? (size_t)GPUMC__PROBES : n;
     const size_t n_probes = l->model->log_density_only ? 0 : wanted;
     size_t blamed = 0;        /* the last part that fails: errors of elements show in their scales, too */
-    double worst = -1;
+    double *x = scratch + n, *y = x + l->n_natural, *h = y + l->n_natural + GPUMC__GUARDS, worst = -1;
+    double *room = h + l->n_natural + GPUMC__GUARDS, *members = room + gpumc__sums_room(l);
+    double *work = members + 3 * n;
+    const gpumc__probe probe = { l, q, scratch, x, 0, NULL, NULL, NULL, NULL, 0, 0, 0 };
     gpumc__probing all;
     memset(report, 0, sizeof *report);
     memset(&all, 0, sizeof all);
-    all.stop = stop;
-    double *room = scratch + n + 3 * l->n_natural + 2 * GPUMC__GUARDS;
-    all.scratch = room + gpumc__sums_room(l);
-    all.stride = gpumc__check_gradient_stride(l);
-    const gpumc__probe probe = { l, q, scratch, scratch + n, 0, NULL, NULL, NULL, NULL, 0, 0, 0 };
     all.probe = probe;
-    gpumc_model_natural(l, q, scratch + n, all.scratch + 3 * n);
-    gpumc_status status = gpumc__check_room(l, scratch + n, scratch + n + l->n_natural, error);
+    all.scratch = members;
+    all.stride = gpumc__check_gradient_stride(l);
+    all.stop = stop;
+    gpumc_model_natural(l, q, x, work);
+    gpumc_status status = gpumc__check_room(l, x, y, error);
     if (status != GPUMC_OK) return status;
-    all.probe.lp = gpumc_model_eval(l, q, scratch, all.scratch + 3 * n);
+    all.probe.lp = gpumc_model_eval(l, q, scratch, work);
     if (!gpumc__is_finite(all.probe.lp))
         return gpumc__fail(error, GPUMC_ERROR_START, "the log density is not finite at the point of the "
                            "gradient check; give another point");
@@ -8960,19 +8960,17 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
         worst = distance;
         report->analytic = all.slopes[k];
         report->numeric = all.seen[k];
-        report->relative_error = distance >= 1e6 ? distance - 1e6 : distance;
+        report->relative_error = fails ? distance - 1e6 : distance;
         if (which < n) gpumc__free_name(l, which, report->name, sizeof report->name);
         else snprintf(report->name, sizeof report->name, "direction %.0f",
                       (double)(k - GPUMC__PROBE_COMPONENTS + 1));
     }
     if (report->n_failed == 0) {
-        double *x = scratch + n + l->n_natural, *g = x + l->n_natural + GPUMC__GUARDS;
-        double *h = all.scratch + 3 * n;
-        memcpy(x, all.probe.x, l->n_natural * sizeof *x);
-        status = gpumc__check_held(l, x, g, h, error);
+        memcpy(y, x, l->n_natural * sizeof *y);
+        status = gpumc__check_held(l, y, h, work, error);
         if (status == GPUMC_OK && !l->model->log_density_only)
-            status = gpumc__check_joined(l, all.probe.x, x, g, h, error);
-        return status != GPUMC_OK ? status : gpumc__check_combined(l, all.probe.x, x, g, room, error);
+            status = gpumc__check_joined(l, x, y, h, work, error);
+        return status != GPUMC_OK ? status : gpumc__check_combined(l, x, y, h, room, error);
     }
     worst = fabs(report->analytic + report->numeric) / fabs(report->numeric);
     return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "gradient of \"%.100s\" is %.6g where differences give "
@@ -12182,11 +12180,10 @@ static void gpumc__hier_jitter(gpumc__climb *c, const double *origin, uint32_t n
     }
     memcpy(c->first, origin, l->n_free * sizeof(double));
 }
-static void gpumc__hier_climb_part(size_t k, int member GPUMC__UNUSED, void *climbs)
+GPUMC__PART(gpumc__hier_climb_part, k, gpumc__climb, climbs)
 {
-    gpumc__climb *c = (gpumc__climb *)climbs + k;
-    if (k > 0) gpumc__hier_jitter(c, c[-(ptrdiff_t)k].first, (uint32_t)k);
-    gpumc__climb_up(c);
+    if (k > 0) gpumc__hier_jitter(&climbs[k], climbs->first, (uint32_t)k);
+    gpumc__climb_up(&climbs[k]);
 }
 
 /* Each start is a draw from one climb's normal approximation. A climb whose bound is so far below the highest
@@ -14546,9 +14543,9 @@ static void gpumc__centring_join(gpumc__centring_sums *to, const gpumc__centring
     to->count += of->count;
 }
 
-static void gpumc__centring_part(size_t part, int member, void *sums)
+GPUMC__PART(gpumc__centring_part, part, gpumc__centring_sums, sums)
 {
-    gpumc__centring_sums *s = (gpumc__centring_sums *)sums + part;
+    gpumc__centring_sums *s = &sums[part];
     const gpumc_adapt *a = s->adapt;
     const size_t from = a->n_kept * part / GPUMC__CENTRING_PARTS;
     const size_t end = a->n_kept * (part + 1) / GPUMC__CENTRING_PARTS;
