@@ -8326,9 +8326,8 @@ typedef struct gpumc__differences {
     const double *q;
     double lp, *grad, *work;
 } gpumc__differences;
-static void gpumc__difference(size_t i, int member, void *differences)
+GPUMC__PART(gpumc__difference, i, const gpumc__differences, d)
 {
-    const gpumc__differences *d = (const gpumc__differences *)differences;
     const gpumc_layout *l = d->layout;
     const double step = l->model->difference_step > 0 ? l->model->difference_step : cbrt(DBL_EPSILON);
     double *work = d->work + (size_t)member * l->n_work, *point = work + l->point, at[2], value[2];
@@ -16918,9 +16917,8 @@ static int gpumc__bridge_moments(gpumc__bridge *b)
 }
 
 /* The ratio at a draw of the second half or, from n_points on, at a point of the normal. */
-static void gpumc__bridge_at(size_t k, int member, void *bridge)
+GPUMC__PART(gpumc__bridge_at, k, const gpumc__bridge, b)
 {
-    const gpumc__bridge *b = (const gpumc__bridge *)bridge;
     const size_t n = b->n, draw = k % b->n_points, first = b->fit->n_draws - b->half;
     double *q = b->scratch + (size_t)member * (2 * n + b->layout->n_work), *z = q + n, *work = z + n;
     double log_normal = 0;
