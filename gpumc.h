@@ -1931,6 +1931,15 @@ GPUMC_API void gpumc_ordered_logistic_mean(double eta, const double *cutpoints, 
 GPUMC_API void gpumc_ordered_logistic_variance(double eta, const double *cutpoints, size_t K,
                                                double *variance);
 
+/* ---- ordered_probit -------------------------------------------------------- >>ordered_probit
+   ordered_logistic but for the law: P(Y <= k) = Phi(c_k - eta). */
+GPUMC_API double gpumc_ordered_probit_lpmf(double y, double eta, const double *cutpoints, size_t K,
+                                           double *deta, double *dcutpoints);
+GPUMC_API double gpumc_ordered_probit_rng(gpumc_rng *rng, double eta, const double *cutpoints, size_t K);
+GPUMC_API void gpumc_ordered_probit_mean(double eta, const double *cutpoints, size_t K, double *mean);
+GPUMC_API void gpumc_ordered_probit_variance(double eta, const double *cutpoints, size_t K,
+                                             double *variance);
+
 /* ---- multi_normal_cholesky ------------------------------------------ >>multi_normal_cholesky
    y, mu of length n, L the Cholesky factor of the covariance L L', diagonal > 0; z = L^-1 (y - mu)
    log p = -z'z/2 - sum_i log L_ii - n log sqrt(2 pi).   work: 2 n numbers.
@@ -4684,7 +4693,7 @@ static double gpumc__mills_gap(double x, double h)
     static const double at[] = { 0, 0.53846931010568309, 0.90617984593866399 };
     static const double weight[] = { 0.28444444444444444, 0.23931433524968324, 0.11846344252809454 };
     double sum = 0;
-    if (h > 0.25 * fmax(1, x)) return gpumc_mills(x) - gpumc_mills(x + h);
+    if (h > 0.125 * fmax(1, x)) return gpumc_mills(x) - gpumc_mills(x + h);
     for (int k = -2; k <= 2; k++) {
         const int i = k < 0 ? -k : k;
         const double t = x + 0.5 * h * (1 + (k < 0 ? -at[i] : at[i]));
@@ -5306,23 +5315,50 @@ GPUMC_API double gpumc_ordered_logistic_lpmf(double y, double eta, const double 
     if (k < K - 1) gpumc__add_at(dcutpoints, k, gpumc_inv_logit(-b) + step);
     return gpumc__log1m_exp(gap) - gpumc_log1p_exp(-b) - gpumc_log1p_exp(a);
 }
-GPUMC_API void gpumc_ordered_logistic_mean(double eta, const double *cutpoints, size_t K, double *mean)
+/* With a and b as above, mirrored if b is nearer 0 than a, h = b - a, bell = phi(a) and M the Mills ratio:
+   P(Y = k) = bell (M(a) - M(b) + M(b) (1 - phi(b) / bell)), in which nothing cancels. */
+GPUMC_API double gpumc_ordered_probit_lpmf(double y, double eta, const double *cutpoints, size_t K,
+                                           double *deta, double *dcutpoints)
 {
-    for (size_t k = 0; k < K; k++)
-        mean[k] = gpumc__exp(gpumc_ordered_logistic_lpmf((double)k, eta, cutpoints, K, NULL, NULL));
+    if (y != y || !gpumc__is_ordered(eta, cutpoints, K)) return GPUMC_NAN;
+    if (!gpumc__is_category(y, K) || K == 1) return y == 0 ? 0 : -GPUMC_INF;
+    const size_t k = (size_t)y;
+    const double low = k > 0 ? cutpoints[k - 1] - eta : -GPUMC_INF;
+    const double high = k < K - 1 ? cutpoints[k] - eta : GPUMC_INF;
+    const double h = k > 0 && k < K - 1 ? cutpoints[k] - cutpoints[k - 1] : GPUMC_INF;
+    const int mirrored = low + high < 0;
+    const double a = mirrored ? -high : low, log_bell = -0.5 * a * a - GPUMC_LOG_SQRT_2PI;
+    const double log_ratio = -h * (a + 0.5 * h), fall = gpumc__expm1(log_ratio);   /* phi(b) / bell, less 1 */
+    const double share = gpumc__mills_gap(a, h) - gpumc_mills(a + h) * fall;
+    const double outside = gpumc_Phi(low) + gpumc_Phi(-high);
+    const double value = outside < 0.5 ? gpumc_log1p(-outside) : log_bell + gpumc__log(share);
+    const double at_a = outside < 0.5 ? gpumc__exp(log_bell - value) : 1 / share;
+    const double at_b = at_a * gpumc__exp(log_ratio);
+    gpumc__add(deta, mirrored ? at_a * fall : -at_a * fall);
+    if (k > 0) gpumc__add_at(dcutpoints, k - 1, mirrored ? -at_b : -at_a);
+    if (k < K - 1) gpumc__add_at(dcutpoints, k, mirrored ? at_a : at_b);
+    return value;
 }
-GPUMC_API void gpumc_ordered_logistic_variance(double eta, const double *cutpoints, size_t K,
-                                               double *variance)
-{ gpumc_ordered_logistic_mean(eta, cutpoints, K, variance), gpumc__indicator_variance(variance, K); }
-/* The category is the number of cutpoints below a latent logistic variable. */
-GPUMC_API double gpumc_ordered_logistic_rng(gpumc_rng *rng, double eta, const double *cutpoints, size_t K)
-{
-    const double latent = gpumc_logistic_rng(rng, eta, 1);
-    size_t k = 0;
-    if (!gpumc__is_ordered(eta, cutpoints, K)) return GPUMC_NAN;
-    while (k < K - 1 && latent > cutpoints[k]) k++;
-    return (double)k;
-}
+/* The category is the number of cutpoints below a latent variable. */
+#define GPUMC__ORDERED(family, latent_family) \
+    GPUMC_API void gpumc_##family##_mean(double eta, const double *cutpoints, size_t K, double *mean) \
+    { \
+        for (size_t k = 0; k < K; k++) \
+            mean[k] = gpumc__exp(gpumc_##family##_lpmf((double)k, eta, cutpoints, K, NULL, NULL)); \
+    } \
+    GPUMC_API void gpumc_##family##_variance(double eta, const double *cutpoints, size_t K, \
+                                             double *variance) \
+    { gpumc_##family##_mean(eta, cutpoints, K, variance), gpumc__indicator_variance(variance, K); } \
+    GPUMC_API double gpumc_##family##_rng(gpumc_rng *rng, double eta, const double *cutpoints, size_t K) \
+    { \
+        const double latent = gpumc_##latent_family##_rng(rng, eta, 1); \
+        size_t k = 0; \
+        if (!gpumc__is_ordered(eta, cutpoints, K)) return GPUMC_NAN; \
+        while (k < K - 1 && latent > cutpoints[k]) k++; \
+        return (double)k; \
+    }
+GPUMC__ORDERED(ordered_logistic, logistic)
+GPUMC__ORDERED(ordered_probit, normal)
 /* To be added to results: 0, or NaN if the diagonal of the factor is not positive. */
 static double gpumc__factor_offset(const double *L, size_t n)
 {

@@ -494,6 +494,15 @@ def ordered(k, eta, cut):
     return log(upper - lower) if upper < mpf("0.5") else log((1 - lower) - (1 - upper))
 
 
+def ordered_probit(k, eta, cut):
+    lower = cut[k - 1] - eta if k > 0 else -inf
+    upper = cut[k] - eta if k < len(cut) else inf
+    outside = Phi(lower) + Phi(-upper)
+    if outside < 0.5:
+        return log1p(-outside)
+    return log(Phi(upper) - Phi(lower)) if upper < 0 else log(Phi(-lower) - Phi(-upper))
+
+
 def square(flat):
     n = int(sqrt(mpf(len(flat))) + mpf("0.5"))
     return matrix([[flat[i * n + j] for j in range(n)] for i in range(n)])
@@ -581,6 +590,11 @@ VECTORS = [   # name, function of the lists, lists
     ("ordered_logistic", lambda a, b: ordered(3, a[0], b), ([0.4], [-1.5, 0.25, 2.0]), 3),
     ("ordered_logistic", lambda a, b: ordered(1, a[0], b), ([-30.5], [-1.5, 0.25, 2.0]), 1),
     ("ordered_logistic", lambda a, b: ordered(1, a[0], b), ([35.0], [-1.5, -1.4999, 2.0]), 1),
+] + [("ordered_probit", lambda a, b, k=k: ordered_probit(k, a[0], b), ([eta], cut), k)
+     for eta, cut, ks in ((0.4, [-1.5, 0.25, 2.0], (0, 1, 2, 3)), (-30.5, [-1.5, 0.25, 2.0], (1, 2, 3)),
+                          (35.0, [-1.5, -1.4999, 2.0], (0, 1, 2))) for k in ks] + [
+    ("ordered_probit", lambda a, b: ordered_probit(1, a[0], b), ([0.5], [-7.0, 8.5]), 1),
+    ("ordered_probit", lambda a, b: ordered_probit(1, a[0], b), ([0.125], [-0.25, 0.375]), 1),
     ("multi_normal_cholesky", normal_factor, (Y3, MU3, L3), 0),
     ("multi_normal_cholesky", normal_factor, ([0.5], [2.0], [1.75]), 0),
     ("multi_normal", normal_symmetric, (Y3, MU3, S3), 0),

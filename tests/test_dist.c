@@ -650,6 +650,8 @@ static double vector_density(const char *name, int y, vectors *v)
     if (!strcmp(name, "categorical_logit")) return gpumc_categorical_logit_lpmf(y, x[0], n, d[0]);
     if (!strcmp(name, "ordered_logistic"))
         return gpumc_ordered_logistic_lpmf(y, x[0][0], x[1], v->size[1] + 1, d[0], d[1]);
+    if (!strcmp(name, "ordered_probit"))
+        return gpumc_ordered_probit_lpmf(y, x[0][0], x[1], v->size[1] + 1, d[0], d[1]);
     if (!strcmp(name, "multi_normal_cholesky"))
         return gpumc_multi_normal_cholesky_lpdf(x[0], x[1], x[2], n, d[0], d[1], d[2], v->work);
     if (!strcmp(name, "multi_normal"))
@@ -801,6 +803,10 @@ static void draw_ordered(gpumc_rng *rng, double *x)
 {
     one_hot(gpumc_ordered_logistic_rng(rng, 0.4, cut3, 4), x);
 }
+static void draw_probit(gpumc_rng *rng, double *x)
+{
+    one_hot(gpumc_ordered_probit_rng(rng, 0.4, cut3, 4), x);
+}
 static void draw_factor(gpumc_rng *rng, double *x)
 {
     gpumc_multi_normal_cholesky_rng(rng, mu3, factor3, 3, x);
@@ -854,6 +860,11 @@ static void check_vector_draws(void)
     gpumc_ordered_logistic_variance(0.4, cut3, 4, v);
     CHECK(vector_draws_error(draw_ordered, 4, m, v) <= 1, "ordered_logistic");
     CHECK(fabs(m[0] + m[1] + m[2] + m[3] - 1) < 1e-14, "ordered_logistic does not sum to 1");
+    CHECK(!(vector_draws_error(draw_probit, 4, m, v) <= 1), "draws of probit categories are taken for logistic");
+    gpumc_ordered_probit_mean(0.4, cut3, 4, m);
+    gpumc_ordered_probit_variance(0.4, cut3, 4, v);
+    CHECK(vector_draws_error(draw_probit, 4, m, v) <= 1, "ordered_probit");
+    CHECK(fabs(m[0] + m[1] + m[2] + m[3] - 1) < 1e-14, "ordered_probit does not sum to 1");
     gpumc_multi_normal_cholesky_mean(mu3, factor3, 3, m);
     gpumc_multi_normal_cholesky_variance(mu3, factor3, 3, v);
     CHECK(vector_draws_error(draw_factor, 3, m, v) <= 1, "multi_normal_cholesky");
@@ -936,6 +947,14 @@ static void check_vector_edges(void)
     CHECK(isnan(gpumc_ordered_logistic_lpmf(1, 0, falling, 3, NULL, NULL)), "falling cutpoints");
     CHECK(gpumc_ordered_logistic_lpmf(4, 0, cut3, 4, NULL, NULL) == -INFINITY, "category 4 of 0 .. 3");
     CHECK(gpumc_ordered_logistic_lpmf(0, 0, NULL, 1, NULL, NULL) == 0, "a single category");
+    CHECK(isnan(gpumc_ordered_probit_lpmf(1, 0, falling, 3, NULL, NULL))
+          && isnan(gpumc_ordered_probit_lpmf(1, NAN, cut3, 4, NULL, NULL))
+          && isnan(gpumc_ordered_probit_lpmf(NAN, 0, cut3, 4, NULL, NULL))
+          && isnan(gpumc_ordered_probit_rng(&rng, 0, falling, 3)), "probit: falling cutpoints, NaN");
+    CHECK(gpumc_ordered_probit_lpmf(4, 0, cut3, 4, NULL, NULL) == -INFINITY
+          && gpumc_ordered_probit_lpmf(0.5, 0, cut3, 4, NULL, NULL) == -INFINITY, "probit: no category");
+    CHECK(gpumc_ordered_probit_lpmf(0, 0, NULL, 1, work, NULL) == 0 && gpumc_ordered_probit_rng(&rng, 0, NULL, 1) == 0,
+          "probit: a single category");
     CHECK(isnan(gpumc_multi_normal_cholesky_lpdf(two, two, wrong, 1, NULL, NULL, NULL, work)) == 0, "1 x 1");
     CHECK(isnan(gpumc_multi_normal_cholesky_lpdf(two, two, on, 1, NULL, NULL, NULL, work)), "zero diagonal");
     CHECK(isnan(gpumc_multi_normal_lpdf(two, two, singular, 2, NULL, NULL, NULL, work)), "a singular matrix");
@@ -1010,6 +1029,7 @@ static void check_far_out(void)
         { "chi square there", gpumc_chi_square_lpdf(DBL_MIN, 0.5, NULL, NULL), 529.8360045793600, 1e-13 },
         { "cutpoints close together", gpumc_ordered_logistic_lpmf(1, 20, cuts, 3, NULL, NULL),
           -47.631021120050786, 1e-14 },
+        { "the same of probit", gpumc_ordered_probit_lpmf(1, 20, cuts, 3, NULL, NULL), -228.54995964912322, 1e-14 },
         { "quantile of t with few degrees", gpumc_student_t_quantile(0.3, 1e-3, 0, 1), -1.1166e220, 1e-4 },
         { "of half t", gpumc_half_student_t_quantile(0.3, 1e-3, 1), 1.26e153, 5e-3 },
         { "of beta, at 1", gpumc_beta_quantile(0.4, 1, 5e-4), 1, 0 },
