@@ -1182,6 +1182,7 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     X(REAL_2, LEAF, logistic, "mu real, sigma > 0", "real") \
     X(REAL_2, LEAF, gumbel, "mu real, beta > 0", "real") \
     X(REAL_3, CALL, exp_mod_normal, "mu real, sigma > 0, rate > 0", "real") \
+    X(REAL_3, CALL, skew_normal, "mu real, sigma > 0, alpha real", "real") \
     X(REAL_2, LEAF, lognormal, "mu real, sigma > 0", "y > 0") \
     X(REAL_2, CALL, inv_gaussian, "mu > 0, shape > 0", "y > 0") \
     X(REAL_1, LEAF, exponential, "rate > 0", "y >= 0") \
@@ -1414,6 +1415,17 @@ GPUMC_FN gpumc_real gpumc_exp_mod_normal_lpdf(GPUMC__TAKES(REAL_3, y, mu, sigma,
     gpumc__add_2(dy, by_z * inv, dmu, -by_z * inv);
     gpumc__add_2(dsigma, by_sigma * inv, drate, 1 / rate - sigma * (w < 0 ? excess : w + slope));
     return gpumc__valid((sigma > 0) & (rate > 0), gpumc_log(rate) + (w < 0 ? early : late));
+}
+/* ---- skew_normal: log p = log 2 - log sigma + log phi(z) + log Phi(alpha z) --------- >>skew_normal
+   mu and sigma are location and scale, not mean and standard deviation; alpha = 0 gives normal(mu, sigma). */
+GPUMC_FN gpumc_real gpumc_skew_normal_lpdf(GPUMC__TAKES(REAL_3, y, mu, sigma, alpha))
+{
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, w = gpumc__times_log(alpha, z);
+    const gpumc_real slope = gpumc__log_Phi_slope(w), by_z = alpha * slope - z;
+    const gpumc_real value = gpumc_log_Phi(w) - GPUMC_R(0.5) * z * z - gpumc_log(sigma);
+    gpumc__add_2(dy, by_z * inv, dmu, -by_z * inv);
+    gpumc__add_2(dsigma, (-1 - by_z * z) * inv, dalpha, z * slope);
+    return gpumc__valid(sigma > 0, value + GPUMC_R(GPUMC_LOG_2 - GPUMC_LOG_SQRT_2PI));
 }
 /* ---- lognormal: the law of exp(X), X of normal(mu, sigma); z = (log y - mu) / sigma - >>lognormal */
 GPUMC_FN gpumc_real gpumc_lognormal_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
@@ -3957,9 +3969,9 @@ static double gpumc__reach(const gpumc__law *law)
     return v;
 }
 
-/* Returns the integral of exp(h); mean[k] becomes the mean of weight k under exp(h). Ten pairs of nodes a
-   panel; the panels [0, 1/4] and [1/4, 1] of the reach suit a linear h, a parabola, and one flat at first. */
-static double gpumc__integrate(const gpumc__law *law, double mean[4])
+/* Node i of 40 for quadrature on (0, 1), and its weight. Ten pairs of nodes a panel; the panels [0, 1/4] and
+   [1/4, 1] of the reach suit a linear h, a parabola, and one flat at first. */
+static double gpumc__abscissa(int i, double *weight)
 {
     static const double nodes[10][2] = {                            /* on (0, 1): distance from 1/2, weight */
         { 0.03826326056674867, 0.07637669356536292 }, { 0.11389292557082253, 0.07458649323630187 },
@@ -3967,14 +3979,20 @@ static double gpumc__integrate(const gpumc__law *law, double mean[4])
         { 0.3180268403632575, 0.059097265980759206 }, { 0.3731659532300754, 0.05096505990862022 },
         { 0.4195584859111094, 0.04163837078835238 }, { 0.456117214125663, 0.031336024167054534 },
         { 0.4819859636389569, 0.02030071490019347 }, { 0.49656429959254744, 0.008807003569576059 } };
+    const double *node = nodes[i / 4], offset = i & 1 ? -node[0] : node[0];
+    const double start = i & 2 ? 0.25 : 0, width = i & 2 ? 0.75 : 0.25;
+    *weight = width * node[1];
+    return start + width * (0.5 + offset);
+}
+/* Returns the integral of exp(h); mean[k] becomes the mean of weight k under exp(h). */
+static double gpumc__integrate(const gpumc__law *law, double mean[4])
+{
     const double reach = gpumc__reach(law);
-    double sum = 0;
+    double sum = 0, weight;
     for (int k = 0; k < 4; k++) mean[k] = 0;
     for (int i = 0; i < 40; i++) {
-        const double *node = nodes[i / 4], offset = i & 1 ? -node[0] : node[0];
-        const double start = i & 2 ? 0.25 : 0, width = i & 2 ? 0.75 : 0.25;
-        const gpumc__point point = gpumc__law_point(law, reach * (start + width * (0.5 + offset)));
-        const double mass = width * node[1] * gpumc__exp(point.exponent);
+        const gpumc__point point = gpumc__law_point(law, reach * gpumc__abscissa(i, &weight));
+        const double mass = weight * gpumc__exp(point.exponent);
         sum += mass;
         for (int k = 0; k < 4; k++) mean[k] += mass * point.weight[k];
     }
@@ -4759,6 +4777,62 @@ GPUMC__MEMBERS(exp_mod_normal, 3, (mu, sigma, rate), gpumc__is_scaled(mu, sigma)
                gpumc__exp_mod_normal_root(u, mu, sigma, rate),
                mu + sigma * gpumc_rng_normal(rng) + gpumc_rng_exponential(rng) / rate, mu + 1 / rate,
                sigma * sigma + 1 / rate / rate)
+
+/* With w = a h, a and h >= 0: P(Y > h) / (phi(h) phi(w)) for Y of skew_normal(0, 1, -a), the integral
+   of 2 h exp(-x (w + x / 2)) / (h^2 + (w + x)^2) over x > 0. For w < 1 from Owen's T, the integral of
+   exp(-h^2 (1 + t^2) / 2) / (2 pi (1 + t^2)) over 0 < t < a: P(Y > h) = Phi(-h) - 2 T(h, a), or, for a > 1,
+   2 T(w, 1 / a) - Phi(-w) erf(h / sqrt 2). */
+static double gpumc__skew_share(double h, double a)
+{
+    const double w = a * h, reach = 76 / (gpumc__sqrt(w * w + 76) + w), e = a < 1 ? a : 1 / a;
+    const double k = a < 1 ? w : h;
+    double sum = 0, weight;
+    for (int i = 0; i < 40; i++) {
+        const double v = gpumc__abscissa(i, &weight), x = reach * v, u = k * v, t = e * v;
+        sum += w < 1 ? weight * gpumc__exp(-0.5 * u * u) / (1 + t * t)
+                     : weight * gpumc__exp(-x * (w + 0.5 * x)) / (h * h + (w + x) * (w + x));
+    }
+    if (w >= 1) return 2 * h * reach * sum;
+    const double owen = GPUMC__ROOT_2_OVER_PI * e * sum, scale = gpumc__exp(0.5 * k * k + GPUMC_LOG_SQRT_2PI);
+    return scale * (a < 1 ? gpumc_mills(h) - owen : owen - gpumc_mills(w) * gpumc_erf(h * GPUMC__ROOT_HALF));
+}
+/* tail: the log probability beyond y, as seen from mu; part: the same without its factor exp(unit);
+   rest: the other probability, where that may be below 1/2. */
+GPUMC__CDF_CALL(REAL_3, skew_normal, y, mu, sigma, alpha)
+{
+    const double z = (y - mu) / sigma, h = gpumc_fabs(z), a = gpumc_fabs(alpha), w = a * h;
+    const double share = gpumc__skew_share(h, a), phi_w = gpumc__exp(-0.5 * w * w - GPUMC_LOG_SQRT_2PI);
+    const double bell = -0.5 * h * h - GPUMC_LOG_SQRT_2PI;
+    const int outer = side * z <= 0, skewed = outer ? side * alpha < 0 : side * alpha > 0;
+    const double unit = skewed ? bell : bell - 0.5 * w * w - GPUMC_LOG_SQRT_2PI;
+    const double part = skewed ? 2 * gpumc_mills(h) - phi_w * share : share, tail = unit + gpumc__log(part);
+    const double rest = skewed ? gpumc_erf(h * GPUMC__ROOT_HALF) + gpumc__exp(bell) * phi_w * share : 1;
+    const double value = outer ? (rest < 0.5 ? gpumc__log1p(-rest) : tail)
+                               : (rest < 0.5 ? gpumc__log(rest) : gpumc__log1p(-gpumc__exp(tail)));
+    const double slope = 2 * side * (outer ? 1 / part : gpumc__exp(unit - value));
+    if (z - z == 0) {
+        gpumc__add_standard(slope * (skewed ? gpumc_Phi(w) : gpumc_mills(w)), z, 1 / sigma, dy, dmu, dsigma);
+        gpumc__add(dalpha, -slope * (skewed ? phi_w : 1) / (1 + a * a));
+    }
+    return gpumc__valid(z == z && sigma > 0 && a == a, z - z == 0 ? value : gpumc__below(-side * z));
+}
+static double gpumc__skew_normal_at(double side, double y, const double *t, double *dy)
+{ return gpumc__skew_normal_cdf(side, y, t[0], t[1], t[2], dy, NULL, NULL, NULL); }
+static double gpumc__skew_normal_root(double p, double mu, double sigma, double alpha)
+{
+    const double t[] = { mu, sigma, alpha };
+    return gpumc__quantile_by(gpumc__skew_normal_at, p, t, -GPUMC_INF, mu, sigma);
+}
+static double gpumc__skew_draw(gpumc_rng *rng, double alpha)
+{
+    const double size = gpumc_fabs(gpumc_rng_normal(rng));
+    return (gpumc_rng_normal(rng) + alpha * size) / hypot(1, alpha);
+}
+static double gpumc__skew_mean(double alpha) { return GPUMC__ROOT_2_OVER_PI * alpha / hypot(1, alpha); }
+GPUMC__MEMBERS(skew_normal, 3, (mu, sigma, alpha), gpumc__is_scaled(mu, sigma) && alpha == alpha,
+               gpumc__skew_normal_root(u, mu, sigma, alpha), mu + sigma * gpumc__skew_draw(rng, alpha),
+               mu + sigma * gpumc__skew_mean(alpha),
+               sigma * sigma * (1 - gpumc__skew_mean(alpha) * gpumc__skew_mean(alpha)))
 static double gpumc__lognormal_variance(double mu, double square)
 {
     const double root = gpumc__exp(mu + 0.5 * square);

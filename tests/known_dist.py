@@ -6,7 +6,7 @@ Only densities and cdfs are defined here; derivatives are central differences at
 share no derivation with gpumc.h. Every value comes with its sensitivity sum_j |x_j d value / d x_j|, from which
 a test computes how much error the rounding of the arguments alone may cause.
 
-    python3 known_dist.py > known_dist.h        (half a minute)
+    python3 known_dist.py > known_dist.h        (a minute)
 """
 from mpmath import mp, mpf, log, exp, sqrt, pi, erfc, erf, gamma, loggamma, atan, log1p, expm1, inf
 from mpmath import besseli, cos, matrix, det, inverse, euler, isinf, isnan, nan, sin
@@ -121,6 +121,38 @@ def passed(y, m, s, r):
     return exp(r * (m - y) + (r * s) ** 2 / 2) * Phi((y - m) / s - r * s)
 
 
+def owen(h, a):
+    """Owen's T for h, a > 0 (Owen 1956), with the digits that its alternating sum loses, and those that the difference
+    to T(h, infinity) loses."""
+    half = h * h / 2
+    with mp.workdps(mp.dps + 20 + int(half * (1 + a * a))):
+        terms, power = [exp(-half)], mpf(a)
+        while terms[-1] * max(power, 1) > mpf(10) ** -mp.dps or len(terms) < half * max(a * a, 1):
+            terms.append(terms[-1] * half / len(terms))
+            power *= a * a
+        rest, total = mpf(0), mpf(0)
+        for j in range(len(terms) - 1, -1, -1):     # rest: the sum of the terms after j
+            total += (-1) ** j * rest * power / (2 * j + 1)
+            rest += terms[j]
+            power /= a * a
+        return (atan(a) - total) / (2 * pi)
+
+
+def skew_tail(z, alpha):
+    """P(Y <= z) of a standard skew normal Y, which depends on T by a sum or a difference of the normal tail's."""
+    if z > 0:
+        return 1 - skew_tail(-z, -alpha)
+    if alpha < 0 and (z * alpha) ** 2 > 300:    # T beyond alpha is nothing in 60 digits
+        return 2 * Phi(z)
+    with mp.workdps(mp.dps + 20 + int(z * z * (1 + alpha * alpha))):
+        t = owen(-z, abs(alpha)) if alpha else 0
+        return Phi(z) - 2 * t if alpha > 0 else Phi(z) + 2 * t
+
+
+def skew_delta(alpha):
+    return alpha / sqrt(1 + alpha ** 2)
+
+
 # family: (lpdf, cdf, ccdf, mean, variance)
 def location_scale(lpdf, cdf, ccdf, mean, variance):
     return (lambda y, m, s: lpdf((y - m) / s) - log(s), lambda y, m, s: cdf((y - m) / s),
@@ -167,6 +199,12 @@ FAMILIES = {
         lambda y, m, s, r: Phi((m - y) / s) + passed(y, m, s, r),
         lambda m, s, r: m + 1 / r,
         lambda m, s, r: s * s + 1 / r ** 2),
+    "skew_normal": (
+        lambda y, m, s, a: log(2) + std_lpdf((y - m) / s) + log(Phi(a * (y - m) / s)) - log(s),
+        lambda y, m, s, a: skew_tail((y - m) / s, a),
+        lambda y, m, s, a: skew_tail((m - y) / s, -a),
+        lambda m, s, a: m + s * skew_delta(a) * sqrt(2 / pi),
+        lambda m, s, a: s * s * (1 - 2 / pi * skew_delta(a) ** 2)),
     "lognormal": (
         lambda y, m, s: std_lpdf((log(y) - m) / s) - log(s * y),
         lambda y, m, s: Phi((log(y) - m) / s),
@@ -332,6 +370,10 @@ POINTS = {
     "gumbel": [(0.7 + 1.3 * z, 0.7, 1.3) for z in (-6, -3.3, -1.5, -0.4, 0.01, 0.6, 2, 40, 800)],
     "exp_mod_normal": [(0.7 + 1.3 * z, 0.7, 1.3, r) for r in (1e-3, 0.4, 3, 40)
                        for z in (-40, -6, -1.5, 0.01, 2, 8.5, 40)],
+    "skew_normal": [(0.7 + 1.3 * z, 0.7, 1.3, a) for a in (-2.5, 0.375, 3) for z in (-4, -1.5, -0.3, 0, 0.375,
+                                                                                    2, 4)]
+                   + [(z, 0, 1, a) for z, a in ((-12, 0.25), (9, 0.25), (-0.004, 200), (0.004, 200), (1.5, 200),
+                                                (-0.0625, -20), (5, 0.01))],
     "lognormal": [(y, 0.7, 1.3) for y in POSITIVE + [1e6]],
     "inv_gaussian": [(y, m, s) for m, s in ((1.5, 2.5), (0.4, 30), (3, 0.08)) for y in (0.001, 0.3, 1.4, 9, 200)],
     "exponential": [(y, 1.7) for y in POSITIVE + [300]],

@@ -344,6 +344,7 @@ static void check_priors(void)
         { { "x", gpumc_prior_laplace, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(laplace, 1, 2) },
         { { "x", gpumc_prior_logistic, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(logistic, 1, 2) },
         { { "x", gpumc_prior_gumbel, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(gumbel, 1, 2) },
+        { { "x", gpumc_prior_skew_normal, 1, 2, -3 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(skew_normal, 1, 2, -3) },
         { { "x", gpumc_prior_lognormal, 0.2, 0.5, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(lognormal, 0.2, 0.5) },
         { { "x", gpumc_prior_exponential, 2, 0, 0 }, GPUMC_POSITIVE, 0, 0, 0.5, 0.5 },
         { { "x", gpumc_prior_gamma, 3, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(gamma, 3, 2) },
