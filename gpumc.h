@@ -502,6 +502,7 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team);
 #define GPUMC_LOG_2PI 1.83787706640934548356
 #define GPUMC_LOG_SQRT_2PI 0.91893853320467274178
 #define GPUMC__ROOT_HALF 0.70710678118654752440
+#define GPUMC__EULER 0.57721566490153286061
 #define GPUMC__ROOT_2_OVER_PI 0.79788456080286535588
 #define GPUMC_INF gpumc__from_bits(0x7ff0000000000000ULL)
 #define GPUMC_NAN gpumc__from_bits(0x7ff8000000000000ULL)
@@ -1181,6 +1182,7 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     X(REAL_2, LEAF, laplace, "mu real, sigma > 0", "real") \
     X(REAL_2, LEAF, logistic, "mu real, sigma > 0", "real") \
     X(REAL_2, LEAF, gumbel, "mu real, beta > 0", "real") \
+    X(REAL_3, LEAF, gev, "mu real, sigma > 0, xi real", "xi (y - mu) >= -sigma") \
     X(REAL_3, CALL, exp_mod_normal, "mu real, sigma > 0, rate > 0", "real") \
     X(REAL_3, CALL, skew_normal, "mu real, sigma > 0, alpha real", "real") \
     X(REAL_2, LEAF, lognormal, "mu real, sigma > 0", "y > 0") \
@@ -1191,6 +1193,8 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     X(REAL_1, CALL, chi_square, "nu > 0", "y >= 0") \
     X(REAL_2, LEAF, weibull, "shape > 0, scale > 0", "y >= 0") \
     X(REAL_2, LEAF, loglogistic, "scale > 0, shape > 0", "y >= 0") \
+    X(REAL_3, LEAF, gen_pareto, "mu real, sigma > 0, xi real", "y >= mu, xi (y - mu) >= -sigma") \
+    X(REAL_2, LEAF, pareto, "least > 0, shape > 0", "y >= least") \
     X(REAL_1, LEAF, half_normal, "sigma > 0", "y >= 0") \
     X(REAL_1, CALL, half_cauchy, "sigma > 0", "y >= 0") \
     X(REAL_2, CALL, half_student_t, "nu > 0, sigma > 0", "y >= 0") \
@@ -1401,6 +1405,39 @@ GPUMC__CDF_LEAF(REAL_2, gumbel, y, mu, beta)
     gpumc__add_standard(-slope, z, inv, dy, dmu, dbeta);
     return gpumc__valid(beta > 0, value);
 }
+/* ---- gev: the law of mu + sigma (exp(xi X) - 1) / xi, X of gumbel(0, 1) ------------------- >>gev
+   Generalised extreme values; xi = 0 is gumbel(mu, sigma), xi > 0 (Frechet) has the longer upper tail.
+   log p = -(1 + xi) x - exp(-x) - log sigma,  P(Y <= y) = exp(-exp(-x)),  x = log(1 + xi z) / xi */
+/* x and its derivatives, through xi = 0; infinite at the end of the support and beyond. */
+GPUMC_FN gpumc_real gpumc__box_log(gpumc_real z, gpumc_real xi, gpumc_real *by_z, gpumc_real *by_xi)
+{
+    const gpumc_real w = gpumc__times_log(xi, z), size = gpumc_fabs(w), log_1w = gpumc_log1p(w);
+    const gpumc_real less = gpumc__share_less_log(w, w / (1 + w), log_1w), half = GPUMC_R(0.5);
+    const gpumc_real bent = log_1w / xi, straight = z * (1 - half * w), end = xi < 0 ? GPUMC_INF : -GPUMC_INF;
+    const gpumc_real bent_slope = less / (xi * xi), straight_slope = z * z * (2 * w / 3 - half);
+    *by_z = 1 / (1 + w);
+    *by_xi = size < GPUMC_R(1e-8) ? straight_slope : bent_slope;
+    return w < -1 ? end : size < GPUMC_R(1e-8) ? straight : bent;
+}
+GPUMC_FN gpumc_real gpumc_gev_lpdf(GPUMC__TAKES(REAL_3, y, mu, sigma, xi))
+{
+    gpumc_real by_z, by_xi;
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, x = gpumc__box_log(z, xi, &by_z, &by_xi);
+    const gpumc_real fall = gpumc_expm1(-x) - xi, slope = fall * by_z, t = gpumc_exp(-x);
+    const gpumc_real value = -gpumc__times_log(1 + xi, x) - t - gpumc_log(sigma);
+    gpumc__add_3(dy, slope * inv, dmu, -slope * inv, dsigma, (-slope * z - 1) * inv);
+    gpumc__add(dxi, fall * by_xi - x);
+    return gpumc__valid(sigma > 0, gpumc__outside((xi * z < -1) | (x < -GPUMC_R(1e30)), value));
+}
+GPUMC__CDF_LEAF(REAL_3, gev, y, mu, sigma, xi)
+{
+    gpumc_real by_z, by_xi, slope;
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, x = gpumc__box_log(z, xi, &by_z, &by_xi);
+    const gpumc_real value = gpumc__exponential_log_t(-side, -x, &slope);
+    gpumc__add_standard(-gpumc__times_log(slope, by_z), z, inv, dy, dmu, dsigma);
+    gpumc__add(dxi, -gpumc__times_log(slope, by_xi));
+    return gpumc__valid(sigma > 0, value);
+}
 /* ---- exp_mod_normal: the law of X + T, X of normal(mu, sigma), T of exponential(rate) - >>exp_mod_normal
    Also called ex-Gaussian, with tau = 1 / rate. log p = log rate + h (h / 2 - z) + log Phi(w) with
    h = rate sigma, w = z - h; for w < 0, M the Mills ratio, log rate + log M(-w) - z^2/2 - log sqrt(2 pi). */
@@ -1509,6 +1546,47 @@ GPUMC__CDF_LEAF(REAL_2, loglogistic, y, scale, shape)
     gpumc__add_3(dy, by_y / x, dscale, -by_y * inv, dshape, gpumc__times_log(slope, log_x));
     return gpumc__valid((scale > 0) & (shape > 0),
                         y <= 0 ? gpumc__below(side) : -gpumc_log1p_exp(-side * u));
+}
+/* ---- gen_pareto: the law of mu + sigma (exp(xi T) - 1) / xi, T of exponential(1) ------- >>gen_pareto
+   Excesses over a threshold mu; xi = 0 is an exponential law, xi = -1 a uniform one; with x as for gev
+   log p = -(1 + xi) x - log sigma,  P(Y > y) = exp(-x). */
+GPUMC_FN gpumc_real gpumc_gen_pareto_lpdf(GPUMC__TAKES(REAL_3, y, mu, sigma, xi))
+{
+    gpumc_real by_z, by_xi;
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, x = gpumc__box_log(z, xi, &by_z, &by_xi);
+    const gpumc_real shape = 1 + xi, slope = -shape * by_z, value = -gpumc__times_log(shape, x);
+    gpumc__add_3(dy, slope * inv, dmu, -slope * inv, dsigma, (-slope * z - 1) * inv);
+    gpumc__add(dxi, -shape * by_xi - x);
+    return gpumc__valid(sigma > 0, gpumc__outside((z < 0) | (xi * z < -1), value - gpumc_log(sigma)));
+}
+GPUMC__CDF_LEAF(REAL_3, gen_pareto, y, mu, sigma, xi)
+{
+    gpumc_real by_z, by_xi;
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, x_any = gpumc__box_log(z, xi, &by_z, &by_xi);
+    const gpumc_real x = z < 0 ? GPUMC_R(0.0) : x_any, lower = gpumc__log1m_exp(x);
+    const gpumc_real inside = side > 0 ? 1 / gpumc_expm1(x) : GPUMC_R(-1.0);
+    const gpumc_real slope = z < 0 ? GPUMC_R(0.0) : inside;
+    gpumc__add_standard(gpumc__times_log(slope, by_z), z, inv, dy, dmu, dsigma);
+    gpumc__add(dxi, gpumc__times_log(slope, by_xi));
+    return gpumc__valid(sigma > 0, side > 0 ? lower : -x);
+}
+/* ---- pareto: the law of least exp(T), T of exponential(shape) ---------------------------- >>pareto
+   log p = log(shape / y) - shape log(y / least),  P(Y > y) = (least / y)^shape */
+GPUMC_FN gpumc_real gpumc_pareto_lpdf(GPUMC__TAKES(REAL_2, y, least, shape))
+{
+    const gpumc_real x = gpumc__stand_in(y), log_x = gpumc_log(x / least);
+    gpumc__add_3(dy, -(1 + shape) / x, dleast, shape / least, dshape, 1 / shape - log_x);
+    return gpumc__valid((least > 0) & (shape > 0), gpumc__outside((y < least) | (y == GPUMC_INF),
+                        gpumc_log(shape) - gpumc_log(x) - shape * log_x));
+}
+GPUMC__CDF_LEAF(REAL_2, pareto, y, least, shape)
+{
+    const gpumc_real x = y <= least ? least : y, log_x = gpumc_log(x / least);
+    const gpumc_real t = shape * log_x, lower = gpumc__log1m_exp(t);
+    const gpumc_real inside = side > 0 ? 1 / gpumc_expm1(t) : GPUMC_R(-1.0);
+    const gpumc_real slope = y < least ? GPUMC_R(0.0) : inside, by_log = shape * slope;
+    gpumc__add_3(dy, by_log / x, dleast, -by_log / least, dshape, gpumc__times_log(slope, log_x));
+    return gpumc__valid((least > 0) & (shape > 0), side > 0 ? lower : -t);
 }
 /* ---- half_normal: the law of |X|, X of normal(0, sigma); P(Y <= y) = erf(z / sqrt 2) - >>half_normal */
 GPUMC_FN gpumc_real gpumc_half_normal_lpdf(GPUMC__TAKES(REAL_1, y, sigma))
@@ -4701,8 +4779,42 @@ GPUMC__MEMBERS(logistic, 2, (mu, sigma), gpumc__is_scaled(mu, sigma), mu + sigma
                GPUMC_PI * GPUMC_PI / 3 * sigma * sigma)
 GPUMC__MEMBERS(gumbel, 2, (mu, beta), gpumc__is_scaled(mu, beta), mu - beta * gpumc__log(-gpumc__log(u)),
                mu - beta * gpumc__log(gpumc_rng_exponential(rng)),
-               mu + 0.57721566490153286061 * beta,                                     /* Euler's constant */
+               mu + GPUMC__EULER * beta,
                GPUMC_PI * GPUMC_PI / 6 * beta * beta)
+
+
+/* log Gamma(1 + h) for |h| < 1/4, relatively accurate at 0 */
+static double gpumc__lgamma_1(double h)
+{ return h * (0.42278433509846714 + h * gpumc__poly_lgamma(h)) - gpumc__log1p(h); }
+/* Gamma(1 + 2 h) - Gamma(1 + h)^2, the variance of a standard exponential variable's power h > -1/2 */
+static double gpumc__power_spread(double h)
+{
+    const double first = gpumc__lgamma(1 + h), second = gpumc__lgamma(1 + 2 * h), share = h / (1 + h);
+    const double close = h * h * (4 * gpumc__poly_lgamma(2 * h) - 2 * gpumc__poly_lgamma(h))
+                       - gpumc__log1p(-share * share);
+    return gpumc__exp(2 * first) * gpumc__expm1(gpumc_fabs(h) < 0.25 ? close : second - 2 * first);
+}
+/* (exp(xi x) - 1) / xi, also for xi = 0 */
+static double gpumc__box_exp(double x, double xi)
+{
+    const double w = gpumc__times_log(xi, x);
+    return gpumc_fabs(w) < 1e-8 ? x * (1 + 0.5 * w) : gpumc__expm1(w) / xi;
+}
+static double gpumc__gev_mean(double xi)
+{
+    const double h = -xi, log_gamma = gpumc_fabs(h) < 0.25 ? gpumc__lgamma_1(h) : gpumc__lgamma(1 + h);
+    if (!(xi < 1)) return GPUMC_INF;
+    return gpumc_fabs(xi) < 1e-17 ? GPUMC__EULER : gpumc__expm1(log_gamma) / xi;
+}
+static double gpumc__gev_variance(double xi)
+{
+    if (!(2 * xi < 1)) return xi < 1 ? GPUMC_INF : GPUMC_NAN;
+    return gpumc_fabs(xi) < 1e-17 ? GPUMC_PI * GPUMC_PI / 6 : gpumc__power_spread(-xi) / xi / xi;
+}
+GPUMC__MEMBERS(gev, 3, (mu, sigma, xi), gpumc__is_scaled(mu, sigma) && xi == xi,
+               mu + sigma * gpumc__box_exp(-gpumc__log(-gpumc__log(u)), xi),
+               mu + sigma * gpumc__box_exp(-gpumc__log(gpumc_rng_exponential(rng)), xi),
+               mu + sigma * gpumc__gev_mean(xi), sigma * sigma * gpumc__gev_variance(xi))
 
 /* M(x) - M(x + h), M the Mills ratio, h >= 0: where the difference would cancel, as the integral of
    -M'(t) = M(t) (1 / M(t) - t), by five-point Gauss-Legendre quadrature. */
@@ -4884,17 +4996,11 @@ GPUMC__MEMBERS(exponential, 1, (rate), rate > 0, -gpumc__log1p(-u) / rate, gpumc
 
 static double gpumc__weibull_from(double exponential, double shape, double scale)
 { return scale * gpumc__exp(gpumc__log(exponential) / shape); }
-static double gpumc__weibull_spread(double shape)
-{
-    const double h = 1 / shape, first = gpumc__lgamma(1 + h), second = gpumc__lgamma(1 + 2 * h);
-    const double series = h * h * (GPUMC_PI * GPUMC_PI / 6 - h * (2.4041138063191885 - h * (3.788131317988984
-                                       - h * (6.2215665308602198 - h * 10.512544973839308))));
-    return gpumc__exp(2 * first) * gpumc__expm1(h < 1e-3 ? series : second - 2 * first);
-}
 GPUMC__MEMBERS(weibull, 2, (shape, scale), gpumc__are_positive(shape, scale),
                gpumc__weibull_from(-gpumc__log1p(-u), shape, scale),
                gpumc__weibull_from(gpumc_rng_exponential(rng), shape, scale),
-               scale * gpumc__exp(gpumc__lgamma(1 + 1 / shape)), scale * scale * gpumc__weibull_spread(shape))
+               scale * gpumc__exp(gpumc__lgamma(1 + 1 / shape)),
+               scale * scale * gpumc__power_spread(1 / shape))
 
 /* For scale 1, E Y^k = b / sin(b) with b = k pi / shape < pi; the variance near b = 0 by its series. */
 static double gpumc__loglogistic_mean(double shape)
@@ -4913,6 +5019,21 @@ GPUMC__MEMBERS(loglogistic, 2, (scale, shape), gpumc__are_positive(scale, shape)
                scale * gpumc__exp(gpumc_logit(u) / shape),
                gpumc_loglogistic_quantile(gpumc_rng_uniform(rng), scale, shape),
                scale * gpumc__loglogistic_mean(shape), scale * scale * gpumc__loglogistic_spread(shape))
+
+static double gpumc__gen_pareto_variance(double xi)
+{
+    const double root = 1 / (1 - xi);
+    return xi < 0.5 ? root * root / (1 - 2 * xi) : xi < 1 ? GPUMC_INF : GPUMC_NAN;
+}
+GPUMC__MEMBERS(gen_pareto, 3, (mu, sigma, xi), gpumc__is_scaled(mu, sigma) && xi == xi,
+               mu + sigma * gpumc__box_exp(-gpumc__log1p(-u), xi),
+               mu + sigma * gpumc__box_exp(gpumc_rng_exponential(rng), xi),
+               xi < 1 ? mu + sigma / (1 - xi) : GPUMC_INF, sigma * sigma * gpumc__gen_pareto_variance(xi))
+GPUMC__MEMBERS(pareto, 2, (least, shape), gpumc__are_positive(least, shape),
+               least * gpumc__exp(-gpumc__log1p(-u) / shape),
+               least * gpumc__exp(gpumc_rng_exponential(rng) / shape),
+               shape > 1 ? least * (shape / (shape - 1)) : GPUMC_INF,
+               least / shape * (least / shape) * gpumc__gen_pareto_variance(1 / shape))
 
 /* The z with erf(z / sqrt 2) = p < 1/2: middle branch of gpumc_inv_Phi, relatively accurate in q = p / 2. */
 static double gpumc__half_normal_low(double p)

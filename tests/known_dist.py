@@ -153,6 +153,10 @@ def skew_delta(alpha):
     return alpha / sqrt(1 + alpha ** 2)
 
 
+def unbend(y, m, s, xi):
+    return log1p(xi * (y - m) / s) / xi if xi else (y - m) / s
+
+
 # family: (lpdf, cdf, ccdf, mean, variance)
 def location_scale(lpdf, cdf, ccdf, mean, variance):
     return (lambda y, m, s: lpdf((y - m) / s) - log(s), lambda y, m, s: cdf((y - m) / s),
@@ -193,6 +197,13 @@ FAMILIES = {
         lambda z: -expm1(-exp(-z)),
         lambda m, s: m + euler * s,
         lambda m, s: pi ** 2 / 6 * s * s),
+    "gev": (
+        lambda y, m, s, xi: -(1 + xi) * unbend(y, m, s, xi) - exp(-unbend(y, m, s, xi)) - log(s),
+        lambda y, m, s, xi: exp(-exp(-unbend(y, m, s, xi))),
+        lambda y, m, s, xi: -expm1(-exp(-unbend(y, m, s, xi))),
+        lambda m, s, xi: m + s * ((gamma(1 - xi) - 1) / xi if xi else euler) if xi < 1 else inf,
+        lambda m, s, xi: s * s * ((gamma(1 - 2 * xi) - gamma(1 - xi) ** 2) / xi ** 2 if xi else pi ** 2 / 6)
+        if xi < 0.5 else (inf if xi < 1 else nan)),
     "exp_mod_normal": (
         lambda y, m, s, r: log(r) + r * (m - y) + (r * s) ** 2 / 2 + log(Phi((y - m) / s - r * s)),
         lambda y, m, s, r: Phi((y - m) / s) - passed(y, m, s, r),
@@ -254,6 +265,18 @@ FAMILIES = {
         lambda s, k: s * pi / k / sin(pi / k) if k > 1 else inf,
         lambda s, k: s * s * (2 * pi / k / sin(2 * pi / k) - (pi / k / sin(pi / k)) ** 2) if k > 2
         else (inf if k > 1 else nan)),
+    "gen_pareto": (
+        lambda y, m, s, xi: -(1 + xi) * unbend(y, m, s, xi) - log(s),
+        lambda y, m, s, xi: -expm1(-unbend(y, m, s, xi)),
+        lambda y, m, s, xi: exp(-unbend(y, m, s, xi)),
+        lambda m, s, xi: m + s / (1 - xi) if xi < 1 else inf,
+        lambda m, s, xi: s * s / (1 - xi) ** 2 / (1 - 2 * xi) if xi < 0.5 else (inf if xi < 1 else nan)),
+    "pareto": (
+        lambda y, l, k: log(k) + k * log(l) - (k + 1) * log(y),
+        lambda y, l, k: 1 - (l / y) ** k,
+        lambda y, l, k: (l / y) ** k,
+        lambda l, k: l * k / (k - 1) if k > 1 else inf,
+        lambda l, k: l * l * k / (k - 1) ** 2 / (k - 2) if k > 2 else (inf if k > 1 else nan)),
     "half_normal": (
         lambda y, s: std_lpdf(y / s) - log(s) + log(2),
         lambda y, s: erf(y / s / sqrt(mpf(2))),
@@ -368,6 +391,8 @@ POINTS = {
     "laplace": [(0.7 + 1.3 * z, 0.7, 1.3) for z in Z],
     "logistic": [(0.7 + 1.3 * z, 0.7, 1.3) for z in Z + [500, -500]],
     "gumbel": [(0.7 + 1.3 * z, 0.7, 1.3) for z in (-6, -3.3, -1.5, -0.4, 0.01, 0.6, 2, 40, 800)],
+    "gev": [(0.7 + 1.3 * z, 0.7, 1.3, xi) for xi in (0, 1e-12, -3e-5, 0.01, 0.3, -0.2, 1.5, -1.25)
+            for z in (-3, -0.6, -0.01, 0.375, 0.7, 4, 30) if xi * z > -1] + [(1e5, 0, 1, 0.75), (-1e3, 0, 1, -0.25)],
     "exp_mod_normal": [(0.7 + 1.3 * z, 0.7, 1.3, r) for r in (1e-3, 0.4, 3, 40)
                        for z in (-40, -6, -1.5, 0.01, 2, 8.5, 40)],
     "skew_normal": [(0.7 + 1.3 * z, 0.7, 1.3, a) for a in (-2.5, 0.375, 3) for z in (-4, -1.5, -0.3, 0, 0.375,
@@ -383,6 +408,9 @@ POINTS = {
     "chi_square": [(y, nu) for nu in (1, 2, 7.5, 120) for y in (0.015625, 1.75, 60)],
     "weibull": [(y, k, 1.3) for k in (0.6, 1, 2.5) for y in (1e-12, 0.7, 1.75, 9)],
     "loglogistic": [(y, 1.3, k) for k in (0.6, 1, 2.5, 80) for y in (1e-12, 0.7, 1.75, 9)],
+    "gen_pareto": [(0.7 + 1.3 * z, 0.7, 1.3, xi) for xi in (0, 1e-12, -3e-5, 0.01, 0.3, -0.2, 1.5, -1.25)
+                   for z in (0.001, 0.375, 0.7, 4, 30) if xi * z > -1] + [(1e5, 0, 1, 0.75), (3.99, 0, 1, -0.25)],
+    "pareto": [(y, 0.5, k) for k in (0.4, 1.5, 6) for y in (0.50390625, 0.7, 9, 1e4)],
     "half_normal": [(y, 1.3) for y in POSITIVE + [50]],
     "half_cauchy": [(y, 1.3) for y in POSITIVE + [1e8]],
     "half_student_t": [(y, nu, 1.3) for nu in (0.8, 4.5) for y in (1e-6, 0.7, 9, 1000)],

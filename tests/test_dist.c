@@ -140,15 +140,17 @@ static int invalid_value(domain kind, int which, double last, double *value)
 static void support_of(const family *f, const double *t, double *low, double *high)
 {
     const char *texts[] = {
-        "real", "y > 0", "y >= 0", "0 <= y <= 1", "a <= y <= b", "0, 1", "0 .. n", "0, 1, 2, ..."
+        "real", "y > 0", "y >= 0", "0 <= y <= 1", "a <= y <= b", "0, 1", "0 .. n", "0, 1, 2, ...", "y >= least",
+        "xi (y - mu) >= -sigma", "y >= mu, xi (y - mu) >= -sigma"
     };
-    const double lows[] = { -INFINITY, 0, 0, 0, t[0], 0, 0, 0 };
-    const double highs[] = { INFINITY, INFINITY, INFINITY, 1, t[1], 1, t[0], INFINITY };
+    const double end = t[0] + t[1] * (-1 / t[2]), first = t[2] > 0 ? end : -INFINITY, last = t[2] < 0 ? end : INFINITY;
+    const double lows[] = { -INFINITY, 0, 0, 0, t[0], 0, 0, 0, t[0], first, t[0] };
+    const double highs[] = { INFINITY, INFINITY, INFINITY, 1, t[1], 1, t[0], INFINITY, INFINITY, last, last };
     size_t i = 0;
-    while (i < 8 && strcmp(f->support, texts[i])) i++;
-    CHECK(i < 8, "%s: support \"%s\" is not understood", f->name, f->support);
-    *low = i < 8 ? lows[i] : 0;
-    *high = i < 8 ? highs[i] : 0;
+    while (i < 11 && strcmp(f->support, texts[i])) i++;
+    CHECK(i < 11, "%s: support \"%s\" is not understood", f->name, f->support);
+    *low = i < 11 ? lows[i] : 0;
+    *high = i < 11 ? highs[i] : 0;
 }
 
 /* ---- (a) known values ------------------------------------------------------------------------- */
@@ -306,12 +308,13 @@ static double consistency_error(const family *f)
 
 /* ---- (d) quantiles --------------------------------------------------------------------------- */
 
-/* The rounding error of y; for families on the real line also that of the parameters, such as the location to which
-   y is relative. */
+/* The rounding error of y; for families on the real line or about mu also that of the parameters, such as the location
+   to which y is relative. */
 static double rounding(const family *f, double y, const double *t)
 {
+    const int relative = !strcmp(f->support, "real") || strstr(f->support, "mu");
     double size = fabs(y);
-    for (int i = 0; i < f->n_parameters && !strcmp(f->support, "real"); i++) size += fabs(t[i]);
+    for (int i = 0; i < f->n_parameters && relative; i++) size += fabs(t[i]);
     return 4 * DBL_EPSILON * size + 2 * DBL_MIN;
 }
 

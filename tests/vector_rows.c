@@ -55,6 +55,15 @@ GPUMC_ROW(vector_modified, 3, 0, 1)
 {
     return gpumc_exp_mod_normal_lpdf(x[0], p[0], p[1], p[2], NULL, &g[0], &g[1], &g[2]);
 }
+GPUMC_ROW(vector_skewed, 3, 0, 1)
+{
+    return gpumc_skew_normal_lpdf(x[0], p[0], p[1], p[2], NULL, &g[0], &g[1], &g[2]);
+}
+GPUMC_ROW(vector_extreme, 3, 0, 1) { return gpumc_gev_lpdf(x[0], p[0], p[1], p[2], NULL, &g[0], &g[1], &g[2]); }
+GPUMC_ROW(vector_excess, 3, 0, 1)
+{
+    return gpumc_gen_pareto_lccdf(x[0], p[0], p[1], p[2], NULL, &g[0], &g[1], &g[2]);
+}
 GPUMC_ROW(vector_passage, 2, 0, 1) { return gpumc_inv_gaussian_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]); }
 GPUMC_ROW(vector_survival, 2, 0, 1) { return gpumc_loglogistic_lccdf(x[0], p[0], p[1], NULL, &g[0], &g[1]); }
 GPUMC_ROW(vector_angle, 2, 0, 1) { return gpumc_von_mises_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]); }
@@ -88,8 +97,8 @@ const gpumc_row_kind *vector_row(int i)
         &vector_broken,
 #else
         &vector_normal, &vector_lognormal, &vector_logit, &vector_wald, &vector_poisson, &vector_count,
-        &vector_wiener, &vector_modified, &vector_passage, &vector_survival, &vector_angle, &vector_overspread,
-        &vector_tail, &vector_mixture,
+        &vector_wiener, &vector_modified, &vector_skewed, &vector_extreme, &vector_excess, &vector_passage,
+        &vector_survival, &vector_angle, &vector_overspread, &vector_tail, &vector_mixture,
 #endif
     };
     return all[i];
