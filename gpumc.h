@@ -2043,6 +2043,20 @@ GPUMC_API void gpumc_multi_normal_cholesky_mean(const double *mu, const double *
 GPUMC_API void gpumc_multi_normal_cholesky_variance(const double *mu, const double *L, size_t n,
                                                     double *variance);
 
+/* ---- multi_student_t_cholesky ----------------------------------- >>multi_student_t_cholesky
+   multi_normal_cholesky with longer tails: all n deviations divided by sqrt(X / nu), X of chi_square(nu).
+   log p = -(nu + n)/2 log(1 + z'z/nu) + log Gamma((nu + n)/2) - log Gamma(nu/2) - n/2 log(nu pi)
+           - sum_i log L_ii,  nu > 0.   L L' is the scale: the covariance is L L' nu / (nu - 2). */
+GPUMC_API double gpumc_multi_student_t_cholesky_lpdf(const double *y, double nu, const double *mu,
+                                                     const double *L, size_t n, double *dy, double *dnu,
+                                                     double *dmu, double *dL, double *work);
+GPUMC_API void gpumc_multi_student_t_cholesky_rng(gpumc_rng *rng, double nu, const double *mu,
+                                                  const double *L, size_t n, double *y);
+GPUMC_API void gpumc_multi_student_t_cholesky_mean(double nu, const double *mu, const double *L, size_t n,
+                                                   double *mean);
+GPUMC_API void gpumc_multi_student_t_cholesky_variance(double nu, const double *mu, const double *L, size_t n,
+                                                       double *variance);
+
 /* ---- multi_normal ------------------------------------------------------------ >>multi_normal
    multi_normal_cholesky with the covariance S itself, which must be positive definite; if not, NaN, though
    mean and variance look at its diagonal alone. work: n (n + 2) numbers, n n for a draw. variance as above.
@@ -5109,12 +5123,18 @@ GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
 /* r with P(|Z| <= r) = p, from p and q = 1 - p. */
 static double gpumc__t_radius(double p, double q, double nu)
 { return sqrt(nu) * gpumc__exp(-0.5 * gpumc__beta_root(0.5 * nu, 0.5, q, p).logit); }
+/* sqrt(nu / X), X of chi_square(nu): what makes a normal variable one of Student's. */
+static double gpumc__t_stretch(gpumc_rng *rng, double nu)
+{
+    const double half = 0.5 * nu;
+    if (!(nu > 0)) return GPUMC_NAN;
+    return nu < 1 ? gpumc__exp(0.5 * (gpumc__log(half) - gpumc__rng_log_gamma(rng, half)))
+                  : 1 / sqrt(gpumc_rng_gamma(rng, half) / half);
+}
 static double gpumc__t_draw(gpumc_rng *rng, double nu, double sigma)
 {
-    const double z = gpumc_rng_normal(rng), half = 0.5 * nu;
-    if (!(nu > 0)) return GPUMC_NAN;
-    return sigma * z * (nu < 1 ? gpumc__exp(0.5 * (gpumc__log(half) - gpumc__rng_log_gamma(rng, half)))
-                        : 1 / sqrt(gpumc_rng_gamma(rng, half) / half));
+    const double z = gpumc_rng_normal(rng);
+    return sigma * z * gpumc__t_stretch(rng, nu);
 }
 static double gpumc__t_variance(double nu) { return nu > 2 ? nu / (nu - 2) : nu > 1 ? GPUMC_INF : GPUMC_NAN; }
 GPUMC__MEMBERS(student_t, 3, (nu, mu, sigma), nu > 0 && gpumc__is_scaled(mu, sigma),
@@ -5562,9 +5582,9 @@ static double gpumc__factor_offset(const double *L, size_t n)
     return gpumc__valid(valid, 0);
 }
 
-/* z = L^-1 (y - mu) and w = L'^-1 z; adds w to dmu and -w to dy; returns the log density. */
-static double gpumc__normal_whiten(const double *y, const double *mu, const double *L, size_t n,
-                                   double *z, double *w, double *dy, double *dmu)
+/* z = L^-1 (y - mu) and w = L'^-1 z; returns log det L. */
+static double gpumc__whiten(const double *y, const double *mu, const double *L, size_t n, double *z,
+                             double *w)
 {
     double log_det = 0;
     for (size_t i = 0; i < n; i++) {
@@ -5575,22 +5595,30 @@ static double gpumc__normal_whiten(const double *y, const double *mu, const doub
     for (size_t i = n; i-- > 0;) {
         w[i] /= L[i * n + i];
         for (size_t j = 0; j < i; j++) w[j] -= L[i * n + j] * w[i];
-        gpumc__add_at(dy, i, -w[i]);
-        gpumc__add_at(dmu, i, w[i]);
     }
-    return -0.5 * gpumc__dot(z, z, n) - log_det - (double)n * GPUMC_LOG_SQRT_2PI;
+    return log_det;
 }
+/* Adds the derivatives of f(z'z) - log det L, pull = -2 f'. */
+static void gpumc__add_whitened(double pull, const double *z, const double *w, const double *L, size_t n,
+                                double *dy, double *dmu, double *dL)
+{
+    for (size_t i = 0; i < n; i++) {
+        gpumc__add_at(dy, i, -pull * w[i]);
+        gpumc__add_at(dmu, i, pull * w[i]);
+        for (size_t j = 0; dL && j <= i; j++) dL[i * n + j] += pull * w[i] * z[j];
+        if (dL) dL[i * n + i] -= 1 / L[i * n + i];
+    }
+}
+static double gpumc__whitened_normal(const double *z, double log_det, size_t n)
+{ return -0.5 * gpumc__dot(z, z, n) - log_det - (double)n * GPUMC_LOG_SQRT_2PI; }
 GPUMC_API double gpumc_multi_normal_cholesky_lpdf(const double *y, const double *mu, const double *L,
                                                   size_t n, double *dy, double *dmu, double *dL, double *work)
 {
-    double *z = work, *w = work + n, value = gpumc__factor_offset(L, n);
-    if (value != value) return value;
-    value = gpumc__normal_whiten(y, mu, L, n, z, w, dy, dmu);
-    for (size_t i = 0; dL && i < n; i++) {
-        for (size_t j = 0; j <= i; j++) dL[i * n + j] += w[i] * z[j];
-        dL[i * n + i] -= 1 / L[i * n + i];
-    }
-    return value;
+    double *z = work, *w = work + n, log_det = gpumc__factor_offset(L, n);
+    if (log_det != log_det) return log_det;
+    log_det = gpumc__whiten(y, mu, L, n, z, w);
+    gpumc__add_whitened(1, z, w, L, n, dy, dmu, dL);
+    return gpumc__whitened_normal(z, log_det, n);
 }
 
 /* From the last element to the first, as element i needs the normals 0 to i. */
@@ -5613,6 +5641,41 @@ GPUMC_API void gpumc_multi_normal_cholesky_variance(const double *mu, const doub
     for (size_t i = 0; i < n; i++)
         variance[i] = gpumc__valid(mu[i] == mu[i], gpumc__dot(&L[i * n], &L[i * n], i + 1) + offset);
 }
+GPUMC_API double gpumc_multi_student_t_cholesky_lpdf(const double *y, double nu, const double *mu,
+                                                     const double *L, size_t n, double *dy, double *dnu,
+                                                     double *dmu, double *dL, double *work)
+{
+    double *z = work, *w = work + n;
+    const double k = (double)n, half = 0.5 * k, offset = gpumc__factor_offset(L, n);
+    if (!(nu > 0) || offset != offset) return GPUMC_NAN;
+    const double log_det = gpumc__whiten(y, mu, L, n, z, w), square = gpumc__dot(z, z, n), r = square / nu;
+    const double share = r / (1 + r), log_1r = gpumc__log1p(r), rise = gpumc__digamma_rise(0.5 * nu, half);
+    gpumc__add_whitened((nu + k) / (nu + square), z, w, L, n, dy, dmu, dL);
+    gpumc__add(dnu, 0.5 * (gpumc__share_less_log(r, share, log_1r) + k * share / nu));
+    gpumc__add(dnu, 0.5 * (rise + gpumc__log1p_less(k / nu)));
+    return gpumc__lgamma(half) - gpumc__lbeta(0.5 * nu, half) - half * (gpumc__log(nu) + GPUMC_LOG_PI)
+         - 0.5 * (nu + k) * log_1r - log_det;
+}
+GPUMC_API void gpumc_multi_student_t_cholesky_rng(gpumc_rng *rng, double nu, const double *mu,
+                                                  const double *L, size_t n, double *y)
+{
+    const double offset = gpumc__factor_offset(L, n);
+    gpumc_rng_normals(rng, y, n);
+    const double stretch = gpumc__t_stretch(rng, nu);
+    for (size_t i = n; i-- > 0;) y[i] = mu[i] + stretch * gpumc__dot(&L[i * n], y, i + 1) + offset;
+}
+GPUMC_API void gpumc_multi_student_t_cholesky_mean(double nu, const double *mu, const double *L, size_t n,
+                                                   double *mean)
+{
+    gpumc_multi_normal_cholesky_mean(mu, L, n, mean);
+    for (size_t i = 0; i < n; i++) mean[i] = gpumc__valid(nu > 1, mean[i]);
+}
+GPUMC_API void gpumc_multi_student_t_cholesky_variance(double nu, const double *mu, const double *L, size_t n,
+                                                       double *variance)
+{
+    gpumc_multi_normal_cholesky_variance(mu, L, n, variance);
+    for (size_t i = 0; i < n; i++) variance[i] *= gpumc__t_variance(nu);
+}
 /* L becomes the lower Cholesky factor of S; returns 0 if S is not positive definite. */
 static int gpumc__factor_of(const double *S, size_t n, double *L)
 {
@@ -5623,9 +5686,10 @@ static int gpumc__factor_of(const double *S, size_t n, double *L)
 GPUMC_API double gpumc_multi_normal_lpdf(const double *y, const double *mu, const double *S, size_t n,
                                          double *dy, double *dmu, double *dS, double *work)
 {
-    double *z = work, *w = work + n, *L = work + 2 * n, value;
+    double *z = work, *w = work + n, *L = work + 2 * n;
     if (!gpumc__factor_of(S, n, L)) return GPUMC_NAN;
-    value = gpumc__normal_whiten(y, mu, L, n, z, w, dy, dmu);
+    const double value = gpumc__whitened_normal(z, gpumc__whiten(y, mu, L, n, z, w), n);
+    gpumc__add_whitened(1, z, w, L, n, dy, dmu, NULL);
     for (size_t j = 0; dS && j < n; j++) {          /* z: column j of S^-1 */
         for (size_t i = 0; i < n; i++) z[i] = i == j;
         gpumc__cholesky_solve(L, n, z);

@@ -588,6 +588,13 @@ def normal_factor(y, mu, flat):
     return normal_cov(y, mu, L * L.T)
 
 
+def student_factor(y, nu, mu, flat):
+    L, n, d = square(flat), len(y), matrix([a - b for a, b in zip(y, mu)])
+    distance = (d.T * inverse(L * L.T) * d)[0]
+    return (loggamma((nu + n) / 2) - loggamma(nu / 2) - log(nu * pi) * n / 2 - log(det(L * L.T)) / 2
+            - (nu + n) / 2 * log1p(distance / nu))
+
+
 def normal_symmetric(y, mu, flat):
     S = square(flat)
     return normal_cov(y, mu, (S + S.T) / 2)
@@ -667,6 +674,9 @@ VECTORS = [   # name, function of the lists, lists
     ("ordered_probit", lambda a, b: ordered_probit(1, a[0], b), ([0.125], [-0.25, 0.375]), 1),
     ("multi_normal_cholesky", normal_factor, (Y3, MU3, L3), 0),
     ("multi_normal_cholesky", normal_factor, ([0.5], [2.0], [1.75]), 0),
+] + [("multi_student_t_cholesky", lambda a, b, c: student_factor(a[1:], a[0], b, c), ([nu] + Y3, MU3, L3), 0)
+     for nu in (0.4, 4.5, 1e7)] + [
+    ("multi_student_t_cholesky", lambda a, b, c: student_factor(a[1:], a[0], b, c), ([3.0, 50.0], [2.0], [1.75]), 0),
     ("multi_normal", normal_symmetric, (Y3, MU3, S3), 0),
     ("dirichlet", dirichlet, ([0.125, 0.5, 0.375], [0.4, 2.5, 1.0]), 0),
     ("dirichlet", dirichlet, ([0.25, 0.25, 0.375, 0.125], [1e4, 1.1e4, 1.4e4, 5e3]), 0),

@@ -143,7 +143,8 @@ static void support_of(const family *f, const double *t, double *low, double *hi
         "real", "y > 0", "y >= 0", "0 <= y <= 1", "a <= y <= b", "0, 1", "0 .. n", "0, 1, 2, ...", "y >= least",
         "xi (y - mu) >= -sigma", "y >= mu, xi (y - mu) >= -sigma"
     };
-    const double end = t[0] + t[1] * (-1 / t[2]), first = t[2] > 0 ? end : -INFINITY, last = t[2] < 0 ? end : INFINITY;
+    const double end = t[0] + t[1] * (-1 / t[2]);
+    const double first = t[2] > 0 ? end : -INFINITY, last = t[2] < 0 ? end : INFINITY;
     const double lows[] = { -INFINITY, 0, 0, 0, t[0], 0, 0, 0, t[0], first, t[0] };
     const double highs[] = { INFINITY, INFINITY, INFINITY, 1, t[1], 1, t[0], INFINITY, INFINITY, last, last };
     size_t i = 0;
@@ -308,8 +309,8 @@ static double consistency_error(const family *f)
 
 /* ---- (d) quantiles --------------------------------------------------------------------------- */
 
-/* The rounding error of y; for families on the real line or about mu also that of the parameters, such as the location
-   to which y is relative. */
+/* The rounding error of y; for families on the real line or about mu also that of the parameters, such as the
+   location to which y is relative. */
 static double rounding(const family *f, double y, const double *t)
 {
     const int relative = !strcmp(f->support, "real") || strstr(f->support, "mu");
@@ -657,6 +658,9 @@ static double vector_density(const char *name, int y, vectors *v)
         return gpumc_ordered_probit_lpmf(y, x[0][0], x[1], v->size[1] + 1, d[0], d[1]);
     if (!strcmp(name, "multi_normal_cholesky"))
         return gpumc_multi_normal_cholesky_lpdf(x[0], x[1], x[2], n, d[0], d[1], d[2], v->work);
+    if (!strcmp(name, "multi_student_t_cholesky"))      /* nu stands before y */
+        return gpumc_multi_student_t_cholesky_lpdf(x[0] + 1, x[0][0], x[1], x[2], v->size[1], d[0] + 1, d[0], d[1],
+                                                   d[2], v->work);
     if (!strcmp(name, "multi_normal"))
         return gpumc_multi_normal_lpdf(x[0], x[1], x[2], n, d[0], d[1], d[2], v->work);
     if (!strcmp(name, "dirichlet")) return gpumc_dirichlet_lpdf(x[0], x[1], n, d[0], d[1]);
@@ -814,6 +818,10 @@ static void draw_factor(gpumc_rng *rng, double *x)
 {
     gpumc_multi_normal_cholesky_rng(rng, mu3, factor3, 3, x);
 }
+static void draw_student(gpumc_rng *rng, double *x)
+{
+    gpumc_multi_student_t_cholesky_rng(rng, 8, mu3, factor3, 3, x);
+}
 static void draw_cov(gpumc_rng *rng, double *x)
 {
     double work[9];
@@ -871,6 +879,26 @@ static void check_vector_draws(void)
     gpumc_multi_normal_cholesky_mean(mu3, factor3, 3, m);
     gpumc_multi_normal_cholesky_variance(mu3, factor3, 3, v);
     CHECK(vector_draws_error(draw_factor, 3, m, v) <= 1, "multi_normal_cholesky");
+    CHECK(!(vector_draws_error(draw_student, 3, m, v) <= 1), "Student's draws are taken for normal ones");
+    gpumc_multi_student_t_cholesky_mean(8, mu3, factor3, 3, m);
+    gpumc_multi_student_t_cholesky_variance(8, mu3, factor3, 3, v);
+    CHECK(vector_draws_error(draw_student, 3, m, v) <= 1, "multi_student_t_cholesky");
+    {   /* 1 / (1 + z'z / nu) is of beta(nu / 2, 3 / 2), as one divisor for all three makes it */
+        gpumc_rng rng = gpumc_rng_at(20, 0, 0, 0);
+        double sum = 0, x[3], z[3];
+        for (int i = 0; i < 40000; i++) {
+            gpumc_multi_student_t_cholesky_rng(&rng, 8, mu3, factor3, 3, x);
+            for (int r = 0; r < 3; r++) {
+                z[r] = x[r] - mu3[r];
+                for (int c = 0; c < r; c++) z[r] -= factor3[3 * r + c] * z[c];
+                z[r] /= factor3[3 * r + r];
+            }
+            sum += log1p((z[0] * z[0] + z[1] * z[1] + z[2] * z[2]) / 8) / 40000;
+        }
+        /* E log(1 + z'z / nu) = digamma((nu + 3) / 2) - digamma(nu / 2); its sd is 0.29 */
+        CHECK(fabs(sum - (gpumc_digamma(5.5) - gpumc_digamma(4))) < 5 * 0.29 / 200, "z'z of a Student vector: %g",
+              sum);
+    }
     gpumc_multi_normal_mean(mu3, cov3, 3, m);
     gpumc_multi_normal_variance(mu3, cov3, 3, v);
     CHECK(vector_draws_error(draw_cov, 3, m, v) <= 1, "multi_normal");
@@ -956,10 +984,18 @@ static void check_vector_edges(void)
           && isnan(gpumc_ordered_probit_rng(&rng, 0, falling, 3)), "probit: falling cutpoints, NaN");
     CHECK(gpumc_ordered_probit_lpmf(4, 0, cut3, 4, NULL, NULL) == -INFINITY
           && gpumc_ordered_probit_lpmf(0.5, 0, cut3, 4, NULL, NULL) == -INFINITY, "probit: no category");
-    CHECK(gpumc_ordered_probit_lpmf(0, 0, NULL, 1, work, NULL) == 0 && gpumc_ordered_probit_rng(&rng, 0, NULL, 1) == 0,
-          "probit: a single category");
+    CHECK(gpumc_ordered_probit_lpmf(0, 0, NULL, 1, work, NULL) == 0
+          && gpumc_ordered_probit_rng(&rng, 0, NULL, 1) == 0, "probit: a single category");
     CHECK(isnan(gpumc_multi_normal_cholesky_lpdf(two, two, wrong, 1, NULL, NULL, NULL, work)) == 0, "1 x 1");
     CHECK(isnan(gpumc_multi_normal_cholesky_lpdf(two, two, on, 1, NULL, NULL, NULL, work)), "zero diagonal");
+    CHECK(isnan(gpumc_multi_student_t_cholesky_lpdf(two, 3, two, on, 1, NULL, NULL, NULL, NULL, work))
+          && isnan(gpumc_multi_student_t_cholesky_lpdf(two, 0, two, wrong, 1, NULL, NULL, NULL, NULL, work))
+          && isnan(gpumc_multi_student_t_cholesky_lpdf(bad_eta + 1, 3, two, wrong, 1, NULL, NULL, NULL, NULL, work)),
+          "Student's vectors: zero diagonal, nu 0, y NaN");
+    gpumc_multi_student_t_cholesky_rng(&rng, -1, two, wrong, 1, work);
+    gpumc_multi_student_t_cholesky_mean(1, two, wrong, 1, work + 1);
+    gpumc_multi_student_t_cholesky_variance(1.5, two, wrong, 1, work + 2);
+    CHECK(isnan(work[0]) && isnan(work[1]) && work[2] == INFINITY, "nu of -1, 1, 1.5");
     CHECK(isnan(gpumc_multi_normal_lpdf(two, two, singular, 2, NULL, NULL, NULL, work)), "a singular matrix");
     CHECK(gpumc_dirichlet_lpdf(off, flat, 2, NULL, NULL) == -INFINITY, "sum 1.1");
     CHECK(gpumc_dirichlet_lpdf(outside, flat, 2, NULL, NULL) == -INFINITY, "a negative share");
