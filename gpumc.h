@@ -1911,6 +1911,23 @@ GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(GPUMC__TAKES(COUNT_2, y, eta, 
     return gpumc__valid(phi > 0, value);
 }
 
+/* ---- zero_inflated: y is 0 with probability theta, else a draw of any family of counts ---- >>zero_inflated
+   Takes log_p, that family's log mass at y; sets *weight, by which the family's derivatives count:
+       double by_mu = 0, by_phi = 0, weight;
+       const double log_p = gpumc_neg_binomial_2_lpmf(y, mu, phi, &by_mu, &by_phi);
+       lp += gpumc_zero_inflated(y, log_p, theta, &weight, &dtheta), dmu += weight * by_mu, ...
+   theta in [0, 1]. A hurdle, where all zeros are of one kind, is a choice instead, with nothing to weigh:
+       if (y == 0) lp += log(theta); else lp += log(1 - theta) + lpmf(y, ...) - lccdf(0, ...). */
+GPUMC_FN gpumc_real gpumc_zero_inflated(gpumc_real y, gpumc_real log_p, gpumc_real theta, gpumc_real *weight,
+                                        gpumc_real *dtheta)
+{
+    const gpumc_real other = gpumc_log1p(-theta) + log_p, both = gpumc_log_sum_exp(gpumc_log(theta), other);
+    const gpumc_real share = gpumc_exp(other - both), excess = -gpumc_expm1(log_p) * gpumc_exp(-both);
+    *weight = y == 0 ? share : GPUMC_R(1.0);
+    gpumc__add(dtheta, y == 0 ? excess : -1 / (1 - theta));
+    return gpumc__valid((theta >= 0) & (theta <= 1), y == 0 ? both : other);
+}
+
 /* ---- wiener: a choice and its time --------------------------------------------------- >>wiener
    Drift diffusion: evidence, a Brownian motion with drift delta and variance 1 per unit of time, starts at
    beta alpha. The choice is 1 if it reaches alpha first, 0 if 0; y is the time until then, plus tau. A joint

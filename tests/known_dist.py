@@ -626,6 +626,11 @@ def wiener(choice, y, alpha, tau, beta, delta):
         return log(images / sqrt(2 * pi * u ** 3) / alpha ** 2) - v * alpha * w - v ** 2 * (y - tau) / 2
 
 
+def inflated(y, theta, mu):
+    base = exp(y * log(mu) - mu - loggamma(y + 1))
+    return log((theta if y == 0 else 0) + (1 - theta) * base)
+
+
 def von_mises(y, mu, kappa):
     return kappa * cos(y - mu) - log(2 * pi * besseli(0, kappa))
 
@@ -685,6 +690,8 @@ VECTORS = [   # name, function of the lists, lists
     ("lkj_corr_cholesky", lambda a, b: lkj(a, b[0]), (unit_rows(LKJ4[:2]), [0.6]), 0),
     ("multinomial", multinomial, ([3, 0, 12, 1], [0.125, 0.25, 0.5, 0.125]), 0),
     ("multinomial", multinomial, ([52000, 23000, 25000], [0.5, 0.25, 0.25]), 0),
+] + [("zero_inflated", lambda a, y=y: inflated(y, *a), ([theta, mu],), y)
+     for theta, mu in ((0.25, 1.75), (0.984375, 30.0), (1e-6, 0.375), (1e-12, 27.0)) for y in (0, 3)
 ] + [("von_mises", lambda a: von_mises(*a), ([y, 0.4, k],), 0)
      for k in (1e-6, 0.3, 2.5, 11.9, 12.1, 40, 1e4) for y in (-2.5, 0.375, 7)
 ] + [("wiener", lambda a, c=c: wiener(c, *a), (x,), c) for c in (0, 1) for x in WIENER]

@@ -65,6 +65,8 @@ __global__ void math_sincos_2pi(const double *x, double *out)
     CDF_##cdf(shape, family)
 GPUMC_FAMILIES(FAMILY)
 KERNEL(density_von_mises, CALL_REAL_2(gpumc_von_mises_lpdf))
+KERNEL(zero_inflated, ARGUMENTS(3); value = gpumc_zero_inflated(x[0], x[1], x[2], &g[0], &g[1]);
+       out[INDEX] = value + g[0] + g[1])
 KERNEL(density_wiener, ARGUMENTS(6);
        value = gpumc_wiener_lpdf(x[0], x[1], x[2], x[3], x[4], x[5], &g[0], &g[1], &g[2], &g[3], &g[4]);
        out[INDEX] = value + g[0] + g[1] + g[2] + g[3] + g[4])

@@ -671,6 +671,13 @@ static double vector_density(const char *name, int y, vectors *v)
                                  &d[0][3], &d[0][4]);
     if (!strcmp(name, "von_mises"))
         return gpumc_von_mises_lpdf(x[0][0], x[0][1], x[0][2], &d[0][0], &d[0][1], &d[0][2]);
+    if (!strcmp(name, "zero_inflated")) {               /* Poisson counts */
+        double weight, by_mu = 0;
+        const double log_p = gpumc_poisson_lpmf(y, x[0][1], &by_mu);
+        const double value = gpumc_zero_inflated(y, log_p, x[0][0], &weight, &d[0][0]);
+        d[0][1] += weight * by_mu;
+        return value;
+    }
     if (!strcmp(name, "multinomial")) return gpumc_multinomial_lpmf(x[0], x[1], n, d[1]);
     return NAN;
 }
@@ -1007,6 +1014,14 @@ static void check_vector_edges(void)
     CHECK(isnan(gpumc_von_mises_lpdf(1, 0, -1, NULL, NULL, NULL)) && isnan(gpumc_von_mises_rng(&rng, 0, -1))
           && isnan(gpumc_von_mises_lpdf(NAN, 0, 1, NULL, NULL, NULL)), "von_mises of kappa -1, of NaN");
     CHECK(gpumc_multinomial_lpmf(two, on, 2, NULL) == -INFINITY, "counts of 1/2");
+    CHECK(gpumc_zero_inflated(0, -3, 0, work, NULL) == -3 && work[0] == 1
+          && gpumc_zero_inflated(0, -900, 0, work, NULL) == -900 && work[0] == 1
+          && gpumc_zero_inflated(0, -3, 1, work, NULL) == 0 && work[0] == 0
+          && gpumc_zero_inflated(2, -3, 1, work, NULL) == -INFINITY
+          && gpumc_zero_inflated(0.5, -INFINITY, 0.5, work, NULL) == -INFINITY, "inflation by 0, by 1, of no count");
+    CHECK(isnan(gpumc_zero_inflated(0, -3, -0.25, work, NULL)) && isnan(gpumc_zero_inflated(0, -3, 1.25, work, NULL))
+          && isnan(gpumc_zero_inflated(1, -3, NAN, work, NULL)) && isnan(gpumc_zero_inflated(0, NAN, 0.5, work, NULL))
+          && isnan(gpumc_zero_inflated(NAN, NAN, 0.5, work, NULL)), "inflation by -1/4, 5/4, NaN");
     CHECK(gpumc_multinomial_lpmf(negative, on, 2, NULL) == -INFINITY, "counts of sum -1");
     CHECK(gpumc_multinomial_lpmf(part, on, 2, NULL) == -INFINITY
           && gpumc_multinomial_lpmf(endless, on, 2, NULL) == -INFINITY, "counts of sum 3.5, of an infinite one");

@@ -71,6 +71,14 @@ GPUMC_ROW(vector_overspread, 2, 0, 2)
 {
     return gpumc_beta_binomial_lpmf(x[0], x[1], p[0], p[1], &g[0], &g[1]);
 }
+GPUMC_ROW(vector_inflated, 2, 0, 1)
+{
+    gpumc_real d = 0, weight = 0;
+    const gpumc_real log_p = gpumc_poisson_lpmf(x[0], p[1], &d);
+    const gpumc_real value = gpumc_zero_inflated(x[0], log_p, p[0], &weight, &g[0]);
+    g[1] += weight * d;
+    return value;
+}
 GPUMC_ROW(vector_tail, 2, 0, 1) { return gpumc_normal_lccdf(x[0], p[0], p[1], NULL, &g[0], &g[1]); }
 
 GPUMC_CELLS(vector_mixture, 1, 1, 1, 2)
@@ -98,7 +106,7 @@ const gpumc_row_kind *vector_row(int i)
 #else
         &vector_normal, &vector_lognormal, &vector_logit, &vector_wald, &vector_poisson, &vector_count,
         &vector_wiener, &vector_modified, &vector_skewed, &vector_extreme, &vector_excess, &vector_passage,
-        &vector_survival, &vector_angle, &vector_overspread, &vector_tail, &vector_mixture,
+        &vector_survival, &vector_angle, &vector_overspread, &vector_inflated, &vector_tail, &vector_mixture,
 #endif
     };
     return all[i];
