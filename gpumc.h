@@ -239,11 +239,11 @@
 
    DISTRIBUTIONS  Every univariate FAMILY of the table at >>api-dist has gpumc_FAMILY_lpdf (discrete: _lpmf),
      _lcdf and _lccdf with derivatives, _quantile, _rng, _mean and _variance; gpumc_wiener_lpdf is the drift
-     diffusion of choices and their times, gpumc_von_mises_lpdf of angles; vectors: >>api-dist-vectors, and
-     gpumc_log_sum_exp_of. For densities of your own, and in rows: gpumc_exp, _expm1, _log, _log1p,
-     _log1p_exp, _log1m_exp, _log_sum_exp and _log_diff_exp (of two), _sqrt, _inv_logit, _logit, _tanh, _erf,
-     _erfc, _erfcx, _Phi, _log_Phi, _inv_Phi, _lgamma, _digamma (>>api-math), _lbeta and incomplete gamma and
-     beta functions with derivatives (>>api-special).
+     diffusion of choices and their times, gpumc_von_mises_lpdf of angles, gpumc_zero_inflated of any counts
+     with more zeros; vectors: >>api-dist-vectors, and gpumc_log_sum_exp_of. For densities of your own, and
+     in rows: gpumc_exp, _expm1, _log, _log1p, _log1p_exp, _log1m_exp, _log_sum_exp and _log_diff_exp (of
+     two), _sqrt, _inv_logit, _logit, _tanh, _erf, _erfc, _erfcx, _Phi, _log_Phi, _inv_Phi, _lgamma, _digamma
+     (>>api-math), _lbeta and incomplete gamma and beta functions with derivatives (>>api-special).
 
    ROWS  A likelihood that sums over many data rows goes through GPUMC_ROW(name, group, shared, columns): one
      row as a plain scalar function, compiled for SSE2, AVX2 and AVX-512 (or NEON), chosen at run time;
@@ -1167,9 +1167,10 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
    -infinity where the square of (y - mu) / sigma overflows, beyond 1e154: to avoid it would slow all rows.
 
    Where conventions differ: sigma is a standard deviation or scale, never a variance; exponential, gamma and
-   exp_mod_normal take a rate, weibull and inv_gamma (shape, scale), loglogistic (scale, shape);
-   neg_binomial_2 (mean, phi) has variance mu + mu^2 / phi; geometric counts failures before the first
-   success; half forms are normalised. */
+   exp_mod_normal take a rate, weibull and inv_gamma (shape, scale), loglogistic (scale, shape), pareto
+   (least value, shape); gev and gen_pareto have the longer upper tail for xi > 0; neg_binomial_2 (mean, phi)
+   has variance mu + mu^2 / phi; geometric counts failures before the first success; half forms are
+   normalised. */
 
 /* X(shape, cdf, family, parameters, support), one line per family.
    shape: REAL_k is continuous with k parameters, COUNT_k discrete, TRIALS_k discrete with k after a whole n.
