@@ -4814,7 +4814,6 @@ GPUMC__MEMBERS(gumbel, 2, (mu, beta), gpumc__is_scaled(mu, beta), mu - beta * gp
                mu + GPUMC__EULER * beta,
                GPUMC_PI * GPUMC_PI / 6 * beta * beta)
 
-
 /* log Gamma(1 + h) for |h| < 1/4, relatively accurate at 0 */
 static double gpumc__lgamma_1(double h)
 { return h * (0.42278433509846714 + h * gpumc__poly_lgamma(h)) - gpumc__log1p(h); }
