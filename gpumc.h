@@ -9053,6 +9053,10 @@ static gpumc_status gpumc__check_room(const gpumc_layout *l, const double *x, do
 static int gpumc__is_open(gpumc_kind kind)
 { return kind != GPUMC_INTERVAL && kind != GPUMC_UNIT && kind <= GPUMC_POSITIVE_ORDERED; }
 
+/* The bound of a value that has one; else 0. */
+static double gpumc__bound(const gpumc_param *p)
+{ return p->kind == GPUMC_LOWER ? p->lower : p->kind == GPUMC_UPPER ? p->upper : 0; }
+
 /* Whether value i of a block can do so: ordered ones between two others cannot, and those that sum to zero do
    so against the next. */
 static int gpumc__is_open_at(const gpumc__placed *p, size_t i)
@@ -9070,9 +9074,8 @@ static int gpumc__is_free(const gpumc_layout *l, const gpumc_param *p, size_t i,
     static const double steps[] = { 0, -1e6, -30, -1, 1, 30, 1e6 };
     static const double factors[] = { 1, 1e-6, 0.03, 0.5, 2, 30, 1e6 };
     const int bounded = p->kind == GPUMC_POSITIVE || p->kind == GPUMC_LOWER || p->kind == GPUMC_UPPER;
-    const double base = p->kind == GPUMC_LOWER ? p->lower : p->kind == GPUMC_UPPER ? p->upper : 0;
     const size_t next = i + (p->kind == GPUMC_SUM_TO_ZERO);
-    const double given = x[i], balance = x[next];
+    const double base = gpumc__bound(p), given = x[i], balance = x[next];
     double lp = 0;
     int loose = 1;
     for (size_t k = 0; k < sizeof steps / sizeof *steps && loose; k++) {
@@ -22873,48 +22876,59 @@ static void gpumc__start_metric(gpumc__run *r, int warmup)
     gpumc__adapt_set_step_sizes(a, r->machines, r->options->step_size);
 }
 
-/* Whether from x on, where value i is beyond 1e5, the density of log |x_i| does not fall as far as 1e150: the
-   mass is infinite. The first steps are short, as rounding errors of lgamma grow with x. */
-static int gpumc__never_falls(const gpumc_layout *l, size_t i, double base, double *x, double *g)
+/* Whether from `start` on, where value i is `size` from its bound or 0, beyond 1e5, the density of log |x_i|
+   does not fall as far as 1e150, be it moved alone or together with values not much nearer: the mass is
+   infinite. The first steps are short, as rounding errors of lgamma grow with x. */
+static int gpumc__never_falls(const gpumc_layout *l, size_t i, double size, int together,
+                              const double *start, double *x, double *g)
 {
     static const double far_out[] = { 1e9, 1e12, 1e15, 1e30, 1e60, 1e100, 1e150 };
     const size_t n = sizeof far_out / sizeof *far_out;
-    const double off = x[i] - base, size = fabs(off), own = x[i];
     size_t k = 0;
-    if (!(size > 1e5)) return 0;
+    memcpy(x, start, l->n_natural * sizeof *x);
     double before = gpumc__density(l, 0, x, g) + gpumc__log(size);
     while (k < n && far_out[k] < 2 * size) k++;
     for (; k < n; k++) {
-        x[i] = base + (off > 0 ? far_out[k] : -far_out[k]);
+        for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
+            for (size_t j = p->at; j < p->at + p->size && p->param->kind <= GPUMC_AFFINE; j++) {
+                const double base = gpumc__bound(p->param), off = start[j] - base;
+                const int along = together && gpumc__is_open(p->param->kind) && fabs(off) > 1e-3 * size;
+                if (along || j == i) x[j] = base + far_out[k] / size * off;
+            }
         const double at = gpumc__density(l, 0, x, g) + gpumc__log(far_out[k]);
         if (!(at > before - 0.01 && at < GPUMC_INF)) break;
         before = at;
     }
-    x[i] = own;
     return k == n;
 }
 
 /* Every 50 iterations of warm-up: whether the farthest value of a block runs off to where there is no end, in
-   longer and longer trees. Not if checks are not wanted. */
+   longer and longer trees, or several at once. Not if checks are not wanted. */
 static int gpumc__runs_off(gpumc__run *r)
 {
     const gpumc_layout *l = r->layout;
-    double *x = r->chains[0].work, *g = x + l->n_natural;
+    double *x = r->chains[0].work, *g = x + l->n_natural, *start = g + l->n_natural;
     if ((r->adapt->iteration + 1) % 50 || r->options->skip_gradient_check) return 0;
     for (size_t c = 0; c < r->n_chains; c++) {
+        size_t most = 0;
+        double reach = 0;
         gpumc__to_natural(l, gpumc_nuts_draw(r->machines[c]), x, x);
+        memcpy(start, x, l->n_natural * sizeof *x);
+        r->off_chain = c;
         for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
-            const gpumc_param *q = p->param;
-            const double base = q->kind == GPUMC_LOWER ? q->lower : q->kind == GPUMC_UPPER ? q->upper : 0;
+            const double base = gpumc__bound(p->param);
             size_t farthest = p->at;
-            if (q->kind > GPUMC_AFFINE || !gpumc__is_open(q->kind)) continue;
+            if (p->param->kind > GPUMC_AFFINE || !gpumc__is_open(p->param->kind)) continue;
             for (size_t i = p->at; i < p->at + p->size; i++)
-                if (fabs(x[i] - base) > fabs(x[farthest] - base)) farthest = i;
-            if (!gpumc__never_falls(l, farthest, base, x, g)) continue;
-            r->ran_off = 1 + farthest;
-            r->off_chain = c;
-            return 1;
+                if (fabs(start[i] - base) > fabs(start[farthest] - base)) farthest = i;
+            const double size = fabs(start[farthest] - base);
+            if (size > reach) reach = size, most = farthest;
+            const int gone = size > 1e5 && gpumc__never_falls(l, farthest, size, 0, start, x, g);
+            if (gone) r->ran_off = 1 + farthest;
         }
+        if (!r->ran_off && reach > 1e5 && gpumc__never_falls(l, most, reach, 1, start, x, g))
+            r->ran_off = 1 + most;
+        if (r->ran_off) return 1;
     }
     return 0;
 }
@@ -23123,8 +23137,7 @@ static int gpumc__is_endless(const gpumc__run *r, const gpumc__placed *p, size_t
 {
     const gpumc_param *q = p->param;
     const int is_real = q->kind == GPUMC_UNBOUNDED || q->kind == GPUMC_AFFINE;
-    const double base = q->kind == GPUMC_LOWER ? q->lower : q->kind == GPUMC_UPPER ? q->upper : 0;
-    const double sd = is_real ? gpumc_summarise(r->fit, i).sd : 0;
+    const double base = gpumc__bound(q), sd = is_real ? gpumc_summarise(r->fit, i).sd : 0;
     double reach[3] = { is_real ? 1e4 : 40, is_real ? 1e7 : 80, is_real ? 30.0 : 10.0 }, at[3];
     double least_fall = is_real ? 6.91 : 0.005;
     if (is_real ? !(sd > 0) : draw[i] == base) return 0;

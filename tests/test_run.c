@@ -1898,6 +1898,35 @@ static double sloping(const double *x, double *g, void *data)
     g[1] += side * s->slope - s->power * 1e-6 * (off > 0 ? 1 : -1) / size;
     return gpumc_std_normal_lpdf(x[0], &g[0]) + side * s->slope * off - s->power * log(size);
 }
+/* A threshold that separates the zeros from the ones, with a scale of both priors, 0 for none: then intercept and
+   slope run off together, and neither alone. */
+static double separated(const double *x, double *g, void *data)
+{
+    const double scale = *(const double *)data;
+    double lp = 0;
+    for (int i = 0; i < 2 && scale > 0; i++) lp += gpumc_cauchy_lpdf(x[i], 0, scale, &g[i], NULL, NULL);
+    for (int i = 0; i < 20; i++) {
+        double slope = 0;
+        lp += gpumc_bernoulli_logit_lpmf(i >= 15, x[0] + x[1] * i, &slope);
+        g[0] += slope;
+        g[1] += slope * i;
+    }
+    return lp;
+}
+static void check_run_off_together(void)
+{
+    static const gpumc_param line[] = { { .name = "a" }, { .name = "b" } };
+    for (int proper = 0; proper < 2; proper++) {
+        double scale = proper ? 1e5 : 0;
+        const gpumc_model m = { .name = "separated", .params = line, .n_params = 2, .log_density = separated,
+                                .data = &scale };
+        const gpumc_sample_options o = { .seed = 1, .max_treedepth = 8, .num_samples = 100, .threads = 1 };
+        gpumc_fit fit;
+        const gpumc_status status = gpumc_sample(&m, &o, &fit);
+        CHECK(status == (proper ? GPUMC_OK : GPUMC_ERROR_MODEL), "proper %d: %s", proper, fit.message);
+        gpumc_free(&fit);
+    }
+}
 static void check_run_off(void)
 {
     static const struct { incline s; double init; int refused; } cases[] = {
@@ -2517,6 +2546,7 @@ int main(void)
     check_towards_0();
     check_open_above();
     check_run_off();
+    check_run_off_together();
     check_flat_logarithms();
     check_rounding_far_out();
     check_lost_digits();
