@@ -9169,7 +9169,11 @@ static gpumc_status gpumc__check_combined(const gpumc_layout *l, const double *s
     memcpy(x, start, l->n_natural * sizeof *x);
     if (!gpumc__gradient_products(l, places, n, start, x, g, products, size)
         || !gpumc__eigen(products, n, values, vectors, values + n)) return GPUMC_OK;
-    for (size_t k = 1; k < n; k++) if (values[k] < values[least]) least = k;
+    double gap = 1;
+    for (size_t k = 0; k < n; k++) {
+        if (values[k] < values[least]) least = k;
+        if (values[k] > 1e-3) gap = fmin(gap, values[k]);
+    }
     for (size_t i = 0; i < n; i++) {
         v[i] = vectors[least * n + i] * size[i];
         most = fmax(most, fabs(v[i]));
@@ -9177,8 +9181,9 @@ static gpumc_status gpumc__check_combined(const gpumc_layout *l, const double *s
     if (values[least] > 1e-10 || !(most > 0)) return GPUMC_OK;
     memcpy(x, start, l->n_natural * sizeof *x);
     const double lp = gpumc__density(l, 0, x, g);
-    double rounding = 0;                                   /* error of lp by that of values moved by 1 */
-    for (size_t i = 0; i < n; i++) rounding += 4 * DBL_EPSILON * fabs(g[places[i]] * v[i]) / most;
+    /* the error of lp where values have moved by 1, by gradients about the start and the error of v */
+    double rounding = 0;
+    for (size_t i = 0; i < n; i++) rounding += 4 * DBL_EPSILON / gap * fabs(vectors[least * n + i]) / most;
     for (size_t k = 0; k < sizeof far_out / sizeof *far_out; k++) {
         for (size_t i = 0; i < n; i++) x[places[i]] = start[places[i]] + far_out[k] / most * v[i];
         if (!(fabs(gpumc__density(l, 0, x, g) - lp) <= 0.01 + rounding * fabs(far_out[k]))) return GPUMC_OK;
