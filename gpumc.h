@@ -76,6 +76,8 @@
        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = dims, .n_dims = 2 }     size_t dims[] = { 3, 3 };
        { .name = "theta", .size = 8, .location = "mu", .scale = "tau" }      hierarchical, in natural form
      A value without a prior is uniform within its bounds; without two bounds it needs a prior.
+     A direction is x / |x| of n real numbers x, an angle atan2(x[1], x[0]) of two: give |x| a prior away from
+     0, as normal(0, 0.3) of log |x|, minus n log |x|. Standard normals come near 0; intervals cut the circle.
 
    HIERARCHIES  A block whose elements spread around a location with some scale should declare both, even
      if they do so only roughly. The density stays the natural one; warm-up learns how much the data say about
