@@ -3115,10 +3115,12 @@ GPUMC_API gpumc_status gpumc_loo_compare(const double *elpd_a, const double *elp
 /* Log evidence (log marginal likelihood) of a model by bridge sampling (Meng & Wong 1996), and its standard
    error (Fruhwirth-Schnatter 2004): the normal with the moments of the first half of the draws meets the
    second half, in the coordinates that warm-up learned. The density must be normalised, priors included, as
-   the library's are; a value without a prior counts as density 1 between its bounds. The difference of two
-   models of the same data is the log of their Bayes factor. It takes one log density per draw, by all threads
-   of the fit. Mass that the draws missed is missing. GPUMC_ERROR_NUMERIC: fewer than ten draws for each free
-   coordinate, or the draws are not of this model. */
+   the library's are; a value without a prior counts as density 1 between its bounds. Independent priors of k
+   GPUMC_ORDERED values are normalised by k!, of normal(0, s) values that sum to zero by s sqrt(2 pi). The
+   difference of two models of the same data is the log of their Bayes factor. It takes one log density per
+   draw, by all threads of the fit. Mass that the draws missed is missing. A standard error above 0.5 comes
+   from few points, and errors may be many times as large. GPUMC_ERROR_NUMERIC: fewer than ten draws for each
+   free coordinate, or the draws are not of this model. _ARGUMENT: fewer than 24 a chain. */
 GPUMC_API gpumc_status gpumc_log_evidence(const gpumc_model *model, const gpumc_fit *fit,
                                           double *log_evidence, double *se, gpumc_error *error);
 
@@ -17203,7 +17205,7 @@ static gpumc_layout *gpumc__layout_of_fit(const gpumc_model *m, const gpumc_fit 
                                           size_t bytes)
 {
     gpumc_layout *l = memory ? gpumc_layout_init(m, memory, bytes, NULL) : NULL;
-    if (!l || !f->centring) return l;
+    if (!l || !f->centring || l->n_free != f->n_free) return l;
     for (size_t i = 0; i < l->n_free; i++) {
         for (l->notches[i] = 0; gpumc__notch[l->notches[i]] < f->centring[i];) l->notches[i]++;
         l->shapes[i].typical = f->typical[i];
@@ -17290,7 +17292,7 @@ static double gpumc__bridge_solve(const gpumc__bridge *b, double *se)
 static gpumc_status gpumc__bridge_build(gpumc__bridge *b, double *log_evidence, double *se,
                                         gpumc_error *error)
 {
-    if (b->n_points < 5 * b->n || !gpumc__bridge_moments(b))
+    if (!b->mean || !gpumc__bridge_moments(b))
         return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%.0f draws give no covariance of %.0f free "
                            "coordinates: draw ten for each, of this model", 2 * (double)b->n_points,
                            (double)b->n);
@@ -17312,14 +17314,11 @@ GPUMC_API gpumc_status gpumc_log_evidence(const gpumc_model *model, const gpumc_
     if (!model || !fit || !log_evidence || !se)
         return GPUMC__BAD_ARGUMENT(error, "model, fit, log_evidence or se is NULL");
     *log_evidence = *se = GPUMC_NAN;
-    if (!fit->draws || fit->n_draws < 8)
-        return GPUMC__BAD_ARGUMENT(error, "fit holds %.0f draws a chain; sample without discard_draws",
+    if (!fit->draws || fit->n_draws < 24)                    /* fewer have no effective sample size */
+        return GPUMC__BAD_ARGUMENT(error, "fit holds %.0f draws a chain: it takes 24, without discard_draws",
                                    fit->draws ? (double)fit->n_draws : 0.0);
     const size_t layout_bytes = gpumc_layout_bytes(model, error);
     if (layout_bytes == 0) return GPUMC_ERROR_MODEL;
-    if (gpumc_model_n_values(model) != fit->n_params_columns)
-        return GPUMC__BAD_ARGUMENT(error, "the model has %.0f values, the fit %.0f: it is of another model",
-                                   (double)gpumc_model_n_values(model), (double)fit->n_params_columns);
     memset(&b, 0, sizeof b);
     void *memory = gpumc__allocate(&fit->allocator, layout_bytes);
     b.layout = gpumc__layout_of_fit(model, fit, memory, layout_bytes);
@@ -17332,15 +17331,21 @@ GPUMC_API gpumc_status gpumc_log_evidence(const gpumc_model *model, const gpumc_
                                            b.team ? (size_t)gpumc_team_threads(b.team) : 1);
     const size_t doubles = gpumc__size_add(gpumc__size_mul(b.n, b.n + 1), scratch);
     const size_t bytes = gpumc__size_mul(gpumc__size_add(doubles, 2 * b.n_points), sizeof(double));
-    b.mean = b.layout ? (double *)gpumc__allocate(&fit->allocator, bytes) : NULL;
-    gpumc_status status = b.mean ? GPUMC_OK : gpumc__fail_memory(error, memory ? bytes : layout_bytes);
+    const int is_large = b.n_points >= 5 * b.n;              /* or much memory would be touched in vain */
+    b.mean = b.layout && is_large ? (double *)gpumc__allocate(&fit->allocator, bytes) : NULL;
+    gpumc_status status = !b.layout ? gpumc__fail_memory(error, layout_bytes)
+        : b.layout->n_natural != fit->n_params_columns || b.n != fit->n_free
+            ? GPUMC__BAD_ARGUMENT(error, "the model has %.0f values, the fit %.0f (free: %.0f, %.0f): it is "
+                                  "of another model", (double)b.layout->n_natural,
+                                  (double)fit->n_params_columns, (double)b.n, (double)fit->n_free)
+        : is_large && !b.mean ? gpumc__fail_memory(error, bytes) : GPUMC_OK;
     if (b.mean) {
         memset(b.mean, 0, bytes);
         b.L = b.mean + b.n;
         b.ratios = b.L + b.n * b.n;
         b.scratch = b.ratios + 2 * b.n_points;
-        status = gpumc__bridge_build(&b, log_evidence, se, error);
     }
+    if (status == GPUMC_OK) status = gpumc__bridge_build(&b, log_evidence, se, error);
     gpumc_team_stop(b.team);
     gpumc__release(&fit->allocator, b.mean);
     gpumc__release(&fit->allocator, memory);

@@ -222,23 +222,36 @@ static void check_rest(void)
     other = m, other.log_density = alien;
     REFUSE(&other, &fit, GPUMC_ERROR_NUMERIC, "not finite at a draw");
     CHECK(isnan(e[0]) && isnan(se[0]), "numbers in spite of an error");
+    const gpumc_param ten = { .name = "p", .size = 10, .kind = GPUMC_SIMPLEX };
+    other = m, other.params = &ten, other.n_params = 1;
+    REFUSE(&other, &fit, GPUMC_ERROR_ARGUMENT, "the fit 10 (free: 9, 10)");
     fit.draws[4 * fit.n_columns + 1] = -1;                  /* a scale */
     REFUSE(&m, &fit, GPUMC_ERROR_NUMERIC, "of this model");
     fit.draws[4 * fit.n_columns + 1] = 1;
     fit.draws[(fit.n_draws - 4) * fit.n_columns + 1] = -1;
     REFUSE(&m, &fit, GPUMC_ERROR_NUMERIC, "not finite at a draw");
     gpumc_free(&fit);
-    o.num_samples = 20;
-    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
-    REFUSE(&m, &fit, GPUMC_ERROR_NUMERIC, "80 draws give no covariance of 10 free coordinates");
-    gpumc_free(&fit);
+    for (o.num_samples = 23; o.num_samples <= 24; o.num_samples++) {
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        if (o.num_samples == 23) REFUSE(&m, &fit, GPUMC_ERROR_ARGUMENT, "fit holds 23 draws a chain: it takes 24");
+        else REFUSE(&m, &fit, GPUMC_ERROR_NUMERIC, "96 draws give no covariance of 10 free coordinates");
+        gpumc_free(&fit);
+    }
     o.discard_draws = 1, o.on_draw = ignore;
     CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
     REFUSE(&m, &fit, GPUMC_ERROR_ARGUMENT, "discard_draws");
     gpumc_free(&fit);
 }
 
-/* Every allocation refused in turn: a status, and nothing left. */
+/* Every allocation refused in turn: a status, and nothing left. No matrix for draws that are too few. */
+enum { MANY = 1000 };
+static double many_normals(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    (void)data;
+    for (int i = 0; i < MANY; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+    return lp;
+}
 static void check_memory(void)
 {
     ledger l = { 0, 0, 0, 0, 0, 0 };
@@ -263,6 +276,16 @@ static void check_memory(void)
     l.refuse_at = 0;
     gpumc_free(&fit);
     CHECK(l.live == 0, "%d blocks left", (int)l.live);
+
+    const gpumc_param wide = { .name = "x", .size = MANY };
+    const gpumc_model large = { .params = &wide, .n_params = 1, .log_density = many_normals };
+    gpumc_sample_options few = o;
+    few.num_samples = 24, few.num_warmup = 20;
+    CHECK(gpumc_sample(&large, &few, &fit) == GPUMC_OK, "%s", fit.message);
+    l.most = l.bytes;
+    CHECK(gpumc_log_evidence(&large, &fit, &e, &se, &error) == GPUMC_ERROR_NUMERIC
+              && l.most - l.bytes < (size_t)MANY * MANY, "%s: %.0f bytes", error.text, (double)(l.most - l.bytes));
+    gpumc_free(&fit);
 }
 
 int main(void)
