@@ -3120,7 +3120,7 @@ GPUMC_API gpumc_status gpumc_loo_compare(const double *elpd_a, const double *elp
    difference of two models of the same data is the log of their Bayes factor. It takes one log density per
    draw, by all threads of the fit. Mass that the draws missed is missing. A standard error above 0.5 comes
    from few points, and errors may be many times as large. GPUMC_ERROR_NUMERIC: fewer than ten draws for each
-   free coordinate, or the draws are not of this model. _ARGUMENT: fewer than 24 a chain. */
+   free coordinate, or the draws are not of this model and its data. _ARGUMENT: fewer than 24 a chain. */
 GPUMC_API gpumc_status gpumc_log_evidence(const gpumc_model *model, const gpumc_fit *fit,
                                           double *log_evidence, double *se, gpumc_error *error);
 
@@ -17289,6 +17289,24 @@ static double gpumc__bridge_solve(const gpumc__bridge *b, double *se)
     return level + gpumc__log(e);
 }
 
+/* Whether the log density changes from draw to draw otherwise than when they were made; a constant that was
+   missing then does not matter, nor do a few draws rounded to their bounds. */
+static int gpumc__bridge_is_foreign(const gpumc__bridge *b)
+{
+    enum { LOOKED_AT = 20 };
+    double *q = b->scratch, *work = q + 2 * b->n, before = GPUMC_NAN;
+    int n_changed = 0;
+    for (size_t k = 0; k < LOOKED_AT && !b->layout->model->guide && b->fit->stats; k++) {
+        const size_t draw = k * b->fit->n_draws / LOOKED_AT;
+        if (!gpumc__bridge_draw(b, 0, draw, q, work)) return 1;
+        const double then = b->fit->stats[draw].lp, lp = gpumc__eval_only(b->layout, q, work);
+        const double more = lp + gpumc__to_kinds(b->layout, q, work, NULL, work) - then;
+        n_changed += fabs(more - before) > 0.01 + 1e-9 * fabs(then);
+        before = more;
+    }
+    return n_changed > LOOKED_AT / 2;
+}
+
 static gpumc_status gpumc__bridge_build(gpumc__bridge *b, double *log_evidence, double *se,
                                         gpumc_error *error)
 {
@@ -17296,6 +17314,9 @@ static gpumc_status gpumc__bridge_build(gpumc__bridge *b, double *log_evidence, 
         return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%.0f draws give no covariance of %.0f free "
                            "coordinates: draw ten for each, of this model", 2 * (double)b->n_points,
                            (double)b->n);
+    if (gpumc__bridge_is_foreign(b))
+        return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "the log density varies over the draws otherwise than "
+                           "in the run that made them: are they of another model, or of other data?");
     gpumc__run_parts(b->team, gpumc__bridge_at, 2 * b->n_points, b);
     for (size_t k = 0; k < b->n_points; k++)
         if (!gpumc__is_finite(b->ratios[k]))

@@ -180,6 +180,12 @@ static void check_slow_chains(void)
 }
 
 /* ---- the same from any number of threads, files and errors ---------------------------------------------- */
+static double of_other_data(const double *x, double *g, void *data)
+{
+    const double slope = 3 / schools_error[0] / schools_error[0];     /* as if the first effect were greater by 3 */
+    g[2] += slope;
+    return normalised(x, g, data) + slope * x[2];
+}
 static double alien(const double *x, double *g, void *data)
 {
     (void)g, (void)data;
@@ -222,6 +228,11 @@ static void check_rest(void)
     other = m, other.log_density = alien;
     REFUSE(&other, &fit, GPUMC_ERROR_NUMERIC, "not finite at a draw");
     CHECK(isnan(e[0]) && isnan(se[0]), "numbers in spite of an error");
+    other = m, other.log_density = of_other_data;
+    REFUSE(&other, &fit, GPUMC_ERROR_NUMERIC, "of another model, or of other data");
+    other.log_density = schools_density;                    /* without a constant */
+    CHECK(gpumc_log_evidence(&other, &fit, &e[2], &se[2], &error) == GPUMC_OK
+              && fabs(e[1] - e[2] - log(2 / (acos(-1) * 5))) < 1e-9, "%s: %g and %g", error.text, e[1], e[2]);
     const gpumc_param ten = { .name = "p", .size = 10, .kind = GPUMC_SIMPLEX };
     other = m, other.params = &ten, other.n_params = 1;
     REFUSE(&other, &fit, GPUMC_ERROR_ARGUMENT, "the fit 10 (free: 9, 10)");
