@@ -23141,6 +23141,7 @@ static const char *gpumc__improper(const gpumc__run *r, const gpumc__placed *p, 
         : gone ? "it has gone beyond 1e9 (check the sign of the log density, and units)"
         : rises ? "the log density rises away from its median where the chains end (check its sign)"
         : falls ? "its draws span nine orders of magnitude or more, towards zero"
+        : some && fabs(s.q50) < 1e-300 ? "half of its draws are as near to 0 as numbers can be"
         : positive && !unit && s.q95 > 1e6 * s.q50
                 && s.q95 / s.q50 * (s.q95 / s.q50) > s.q50 / s.q5   /* not if the lower tail is far longer */
             ? "its upper tail does not seem to end" : NULL;

@@ -354,6 +354,23 @@ static void check_innocent(void)
     gpumc_free(&fit);
 }
 
+/* x^-1.5 near 0: differences, unlike slopes, do not overflow where numbers end, and chains that pile up there mix. */
+static double endless(const double *x, void *data)
+{ (void)data; return -1.5 * log(x[0]) - x[0] + gpumc_std_normal_lpdf(x[1], NULL); }
+static void check_improper(void)
+{
+    gpumc_param two[] = { { .name = "a", .kind = GPUMC_POSITIVE }, { .name = "b" } };
+    const gpumc_model m = { .params = two, .n_params = 2, .log_density_only = endless };
+    for (int k = 0; k < 2; k++) {
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, NULL, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK(fit.n_warnings > 0 && fit.warnings[0].code == GPUMC_W_IMPROPER, "an improper density passes: %s",
+              fit.n_warnings ? fit.warnings[0].text : "no warning");
+        gpumc_free(&fit);
+        two[0].kind = GPUMC_LOWER;                           /* than 0 */
+    }
+}
+
 /* Stopped in its draws and resumed, a run gives the draws of one that was not. */
 static int stop_at(const gpumc_progress *p, void *user)
 { return p->iteration == 300 && !p->warmup && (*(int *)user)++ == 0; }
@@ -387,6 +404,7 @@ int main(void)
     check_guide();
     check_refusals();
     check_innocent();
+    check_improper();
     check_resume();
     return check_end();
 }
