@@ -2240,8 +2240,10 @@ typedef struct gpumc_model {
     gpumc_status (*explain)(const double *x, void *data, gpumc_error *error);
     /* In place of log_density: the log density of models whose gradient is not known. Gradients are then
        central differences, 2 more calls for every free coordinate, steps difference_step times the larger of
-       1 and the coordinate; 0 means 6e-6, for a smooth density. If it has relative errors e, as of a solver's
-       tolerance, take their cube root. Errors of differences cost acceptance; draws are of the density. */
+       1 and the coordinate; 0 means 6e-6, for a smooth density. If its logarithm has errors e, of a solver's
+       tolerance, or of rounding if it is huge (1e-16 of it), take their cube root. A value whose sd is next to
+       the step or below it needs units (GPUMC_AFFINE). Errors of differences cost acceptance; draws are of the
+       density. With a share of the model's own, threads do not take part in differences. */
     double (*log_density_only)(const double *x, void *data);
     double difference_step;
 } gpumc_model;
@@ -2281,7 +2283,8 @@ typedef struct gpumc_gradient_report {
    further than 1e-4 relative, plus rounding noise, from both one-sided differences and the central one (so a
    kink passes), and from those at the step, of a wide range, where differences agree best. Last, a value
    without bounds, or a sum of some, that the density does not depend on, however far it is moved, is
-   GPUMC_ERROR_MODEL. x: natural values; NULL: the model's own (blocks without init: free coordinates 0.5). */
+   GPUMC_ERROR_MODEL. x: natural values; NULL: the model's own (blocks without init: free coordinates 0.5).
+   Of log_density_only nothing is compared with differences: n_checked is 0. */
 GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const double *x,
                                             gpumc_gradient_report *report, gpumc_error *error);
 
@@ -3025,7 +3028,8 @@ typedef struct gpumc_fit {
     struct gpumc_summary *summaries;      /* of columns, for gpumc_summarise; flags -1: not computed yet */
     gpumc_warning *warnings;
     size_t n_warnings;
-    uint64_t warmup_gradients, sampling_gradients;         /* warm-up: includes those of discarded draws */
+    uint64_t warmup_gradients, sampling_gradients;         /* warm-up: includes those of discarded draws;
+                                             each takes 2 n_free + 1 calls of a log_density_only, at most */
     double warmup_seconds, sampling_seconds;
     double gradient_seconds, forecast_seconds;     /* of one, and of the whole run, measured at its start */
     size_t n_divergent, n_restarted;
