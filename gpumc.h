@@ -2241,9 +2241,9 @@ typedef struct gpumc_model {
     /* In place of log_density: the log density of models whose gradient is not known. Gradients are then
        central differences, 2 more calls for every free coordinate, steps difference_step times the larger of
        1 and the coordinate; 0 means 6e-6, for a smooth density. If its logarithm has errors e, of a solver's
-       tolerance, or of rounding if it is huge (1e-16 of it), take their cube root. A value whose sd is next to
-       the step or below it needs units (GPUMC_AFFINE). Errors of differences cost acceptance; draws are of the
-       density. With a share of the model's own, threads do not take part in differences. */
+       tolerance, or of rounding if it is huge (1e-16 of it), take their cube root. A value whose sd is not
+       well above the step needs units (GPUMC_AFFINE). Errors of differences cost acceptance; draws are of
+       the density. With a share of the model's own, threads do not take part in differences. */
     double (*log_density_only)(const double *x, void *data);
     double difference_step;
 } gpumc_model;
@@ -8639,13 +8639,13 @@ static double gpumc__eval_only(const gpumc_layout *l, const double *q, double *w
     return gpumc__is_finite(lp + log_jacobian) ? lp + log_jacobian : -GPUMC_INF;
 }
 
-/* The derivative by coordinate i: a central difference; one-sided beside a point without a density, 0 between
-   such points. */
 typedef struct gpumc__differences {
     const gpumc_layout *layout;
     const double *q;
     double lp, *grad, *work;
 } gpumc__differences;
+/* The derivative by coordinate i: a central difference; one-sided beside a point without a density, 0 between
+   such points. */
 GPUMC__PART(gpumc__difference, i, const gpumc__differences, d)
 {
     const gpumc_layout *l = d->layout;
@@ -9252,8 +9252,8 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
                                              gpumc_team *team, const gpumc_stop_flag *stop,
                                              gpumc_gradient_report *report, gpumc_error *error)
 {
-    const size_t n = l->n_free, wanted = n > GPUMC__PROBE_COMPONENTS ? (size_t)GPUMC__PROBES : n;
-    const size_t n_probes = l->model->log_density_only ? 0 : wanted;
+    const size_t n = l->n_free, n_probes = l->model->log_density_only ? 0
+        : n > GPUMC__PROBE_COMPONENTS ? (size_t)GPUMC__PROBES : n;
     size_t blamed = 0;        /* the last part that fails: errors of elements show in their scales, too */
     double *x = scratch + n, *y = x + l->n_natural, *h = y + l->n_natural + GPUMC__GUARDS, worst = -1;
     double *room = h + l->n_natural + GPUMC__GUARDS, *members = room + gpumc__sums_room(l);
@@ -24816,7 +24816,6 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
                        whole ? "" : "; memory ran out for warnings");
 }
 
-/* Runs the phases in teams; threads that chains leave idle go to the density, if the model can share it. */
 /* Threads that no chain needs share the differences of models without a gradient. Returns the memory of their
    scratch; with fewer teams, as where memory is short, nothing is lost but time. */
 static void *gpumc__differing_open(gpumc__run *r)
@@ -24844,6 +24843,7 @@ static void gpumc__differing_close(gpumc__run *r, void *memory)
     gpumc__release(&r->options->allocator, memory);
 }
 
+/* Runs the phases in teams; threads that chains leave idle go to the density, if the model can share it. */
 static gpumc_status gpumc__run_in_teams(gpumc__run *r, gpumc_error *error)
 {
     const gpumc_model *m = r->model;
