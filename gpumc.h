@@ -7856,7 +7856,7 @@ struct gpumc_layout {
     double *slopes;                  /* derivatives of the b in evidence, a row by each shared value */
     gpumc__bundle *bundles;
     size_t n_bundles, n_parts, n_free, n_natural, n_work, n_linked;
-    size_t point;                    /* in scratch: free coordinates of a point for differences */
+    size_t point;                    /* in scratch: a point for differences, and the values beside it */
     gpumc__differing *differing;     /* as many as threads run chains; none unless there are more threads */
     size_t n_differing;
     unsigned char *notches;          /* of every free coordinate; GPUMC__FULL where centring has no meaning */
@@ -8437,7 +8437,7 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         n_work = gpumc__size_add(n_work, gpumc__bundle_doubles(1, most));
     }
     l.point = n_work;
-    if (m->log_density_only) n_work = gpumc__size_add(n_work, l.n_free);
+    if (m->log_density_only) n_work = gpumc__size_add(n_work, gpumc__size_mul(3, l.n_free));
     l.n_work = gpumc__size_add(n_work, GPUMC__GUARDS);
     if (!arena->base) return NULL;
     memset(l.notches, GPUMC__FULL, l.n_free);
@@ -8639,41 +8639,48 @@ static double gpumc__eval_only(const gpumc_layout *l, const double *q, double *w
     return gpumc__is_finite(lp + log_jacobian) ? lp + log_jacobian : -GPUMC_INF;
 }
 
-typedef struct gpumc__differences {
-    const gpumc_layout *layout;
-    const double *q;
-    double lp, *grad, *work;
-} gpumc__differences;
-/* The derivative by coordinate i: a central difference; one-sided beside a point without a density, 0 between
-   such points. */
-GPUMC__PART(gpumc__difference, i, const gpumc__differences, d)
+/* A coordinate one step on, or back. */
+static double gpumc__one_step(const gpumc_layout *l, double q, int back)
+{
+    const double step = l->model->difference_step > 0 ? l->model->difference_step : cbrt(DBL_EPSILON);
+    return q + (back ? -step : step) * fmax(1, fabs(q));
+}
+typedef struct gpumc__differences { const gpumc_layout *layout; const double *q; double *values, *work; }
+    gpumc__differences;
+GPUMC__PART(gpumc__difference, k, const gpumc__differences, d)
 {
     const gpumc_layout *l = d->layout;
-    const double step = l->model->difference_step > 0 ? l->model->difference_step : cbrt(DBL_EPSILON);
-    double *work = d->work + (size_t)member * l->n_work, *point = work + l->point, at[2], value[2];
+    double *work = d->work + (size_t)member * l->n_work, *point = work + l->point;
     memcpy(point, d->q, l->n_free * sizeof *point);
-    for (int side = 0; side < 2; side++) {
-        at[side] = point[i] = d->q[i] + (side ? -step : step) * fmax(1, fabs(d->q[i]));
-        value[side] = gpumc__eval_only(l, point, work);
-        if (value[side] == -GPUMC_INF) at[side] = d->q[i], value[side] = d->lp;
-    }
-    d->grad[i] = at[0] > at[1] ? (value[0] - value[1]) / (at[0] - at[1]) : 0;
+    point[k / 2] = gpumc__one_step(l, d->q[k / 2], k % 2);
+    d->values[k] = gpumc__eval_only(l, point, work);
 }
 
 #define GPUMC__DIFFERING 2e-5               /* seconds of a density from which on a team pays */
+/* Central differences; one-sided beside a point without a density, 0 between such points. */
 static double gpumc__eval_differences(const gpumc_layout *l, const double *q, double *grad, double *work)
 {
     const double begin = l->n_differing > 0 ? gpumc__seconds() : 0, lp = gpumc__eval_only(l, q, work);
     const int costly = l->n_differing > 0 && gpumc__seconds() - begin > GPUMC__DIFFERING;
-    gpumc__differences d = { l, q, lp, grad, work };
+    double *value = work + l->point + l->n_free;
+    gpumc__differences d = { l, q, value, work };
     gpumc__differing *with = NULL;
     memset(grad, 0, l->n_free * sizeof *grad);
     if (lp == -GPUMC_INF) return lp;
     for (size_t k = 0; costly && !with && k < l->n_differing; k++)
         if (gpumc__take_flag(&l->differing[k].taken)) with = &l->differing[k];
     if (with) d.work = with->work;
-    gpumc__run_parts(with ? with->team : NULL, gpumc__difference, l->n_free, &d);
+    gpumc__run_parts(with ? with->team : NULL, gpumc__difference, 2 * l->n_free, &d);
     if (with) gpumc__give_flag(&with->taken);
+    for (size_t i = 0; i < l->n_free; i++, value += 2) {
+        double at[2];
+        for (int side = 0; side < 2; side++) {
+            const int has = value[side] > -GPUMC_INF;
+            at[side] = has ? gpumc__one_step(l, q[i], side) : q[i];
+            value[side] = has ? value[side] : lp;
+        }
+        if (at[0] > at[1]) grad[i] = (value[0] - value[1]) / (at[0] - at[1]);
+    }
     gpumc__to_natural(l, q, work, work);
     return lp;
 }
