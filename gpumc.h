@@ -22577,6 +22577,7 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     f->centring = gpumc__take_doubles(arena, l->n_free);
     f->typical = gpumc__take_doubles(arena, l->n_free);
     f->bend = gpumc__take_doubles(arena, l->n_free);
+    for (size_t i = 0; arena->base && i < l->n_free; i++) f->centring[i] = 1, f->typical[i] = f->bend[i] = 0;
     const size_t rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
     const size_t warmup = o->save_warmup ? gpumc__size_mul(f->n_chains, f->n_warmup) : 0;
     f->draws = GPUMC__TAKE_ROWS(double, rows, f->n_columns);

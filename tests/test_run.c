@@ -297,6 +297,7 @@ static void check_stop_at_start(void)
         CHECK(status == GPUMC_STOPPED && strstr(f.message, "before the first iteration") && f.n_draws == 0
                   && c.n_calls < at[k] + 100, "%d: %.0f calls after %.0f: %s", (int)status,
               (double)c.n_calls - (double)at[k], (double)at[k], f.message);
+        CHECK(f.centring[39] == 1 && f.typical[39] == 0 && f.bend[39] == 0, "what was not learned is unset");
         CHECK(printed && gpumc_print_summary(&f, printed) == GPUMC_OK, "summary");
         if (printed) fclose(printed);
         gpumc_free(&f);
