@@ -1,6 +1,5 @@
 /* Models of which only the log density is known: gradients by differences agree with exact ones for every kind of
    block, draws are of the density however coarse the step, and a guide spares all differences. */
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
 #include "schools.h"
