@@ -9410,10 +9410,11 @@ static gpumc__climb gpumc__climb_place(const gpumc_layout *l, int guided, gpumc_
     return c;
 }
 
-/* Sets these notches or, for NULL, weights of exactly 1: at .999, theta - mu of thousands would pin tau. */
+/* Sets these notches, perhaps the layout's own, or, for NULL, weights of exactly 1: at .999, theta - mu of
+   thousands would pin tau. */
 static void gpumc__layout_centre(gpumc_layout *l, const unsigned char *notches)
 {
-    if (notches) memcpy(l->notches, notches, l->n_free);
+    if (notches) memmove(l->notches, notches, l->n_free);
     else memset(l->notches, GPUMC__FULL, l->n_free);
     for (gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
         if (!p->linked) continue;
@@ -17222,15 +17223,16 @@ static gpumc_layout *gpumc__layout_of_fit(const gpumc_model *m, const gpumc_fit 
         l->shapes[i].typical = f->typical[i];
         l->shapes[i].bend = f->bend[i];
     }
-    for (gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
-        if (p->linked) gpumc__link_update(&p->link);
+    gpumc__layout_centre(l, l->notches);
     return l;
 }
 
+static const double *gpumc__draw_at(const gpumc_fit *f, size_t chain, size_t draw)
+{ return f->draws + (chain * f->draw_capacity + draw) * f->n_columns; }
 static int gpumc__bridge_draw(const gpumc__bridge *b, size_t chain, size_t draw, double *q, double *work)
 {
-    const double *row = b->fit->draws + (chain * b->fit->draw_capacity + draw) * b->fit->n_columns;
-    return gpumc_model_unconstrain(b->layout, row, q, work, NULL) == GPUMC_OK;
+    const double *x = gpumc__draw_at(b->fit, chain, draw);
+    return gpumc_model_unconstrain(b->layout, x, q, work, NULL) == GPUMC_OK;
 }
 
 /* The moments of the first half. Returns 0 where a draw is not one of the model, or they are singular. */
@@ -23081,9 +23083,6 @@ static void gpumc__finish_fit(gpumc__run *r)
 /* ======================================================================================= >>doubts
    Post-run checks (the look back) and their warnings. Draws show only what chains have visited: where they
    are doubted, and beyond them, the density is evaluated. Read first: gpumc__look_back at the end. */
-
-static const double *gpumc__draw_at(const gpumc_fit *f, size_t chain, size_t draw)
-{ return f->draws + (chain * f->draw_capacity + draw) * f->n_columns; }
 
 /* Free coordinates q of natural values; returns whether these have any. */
 static int gpumc__free_of(const gpumc__run *r, const double *x, double *q)
