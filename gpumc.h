@@ -23088,8 +23088,8 @@ static void gpumc__finish_fit(gpumc__run *r)
 static int gpumc__free_of(const gpumc__run *r, const double *x, double *q)
 { return gpumc_model_unconstrain(r->layout, x, q, r->chains[0].work, NULL) == GPUMC_OK; }
 
-/* Log density and gradient at natural values, or at free coordinates, whose natural values the first chain's
-   work then has. */
+/* Log density and gradient at natural values, or at free coordinates (g NULL: the log density alone), whose
+   natural values the first chain's work then has. */
 static double gpumc__look(const gpumc__run *r, const double *x, double *g)
 {
     r->fit->sampling_gradients++;
