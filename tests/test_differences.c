@@ -2,13 +2,8 @@
    block, draws are of the density however coarse the step, and a guide spares all differences. */
 #include "../gpumc.h"
 #include "check.h"
+#include "same.h"
 #include "schools.h"
-
-static int same_draws(const gpumc_fit *a, const gpumc_fit *b)
-{
-    return a->n_draws == b->n_draws && a->n_chains == b->n_chains && a->n_columns == b->n_columns
-        && memcmp(a->draws, b->draws, a->n_chains * a->n_draws * a->n_columns * sizeof(double)) == 0;
-}
 
 /* ---- gradients ------------------------------------------------------------------------------------- */
 static const size_t square[] = { 3, 3 }, walks[] = { 2, 3 };

@@ -4,6 +4,7 @@
 #include "../gpumc.h"
 #include "check.h"
 #include "densities.h"
+#include "same.h"
 #include <fenv.h>
 
 static double correlated(const double *x, double *g, void *data)
@@ -40,12 +41,6 @@ static gpumc_model single(void)
     const gpumc_model m = { .name = "correlated", .params = params, .n_params = 1, .log_density = correlated,
         .generate = generate, .outputs = outputs, .n_outputs = 2 };
     return m;
-}
-
-static int same_draws(const gpumc_fit *a, const gpumc_fit *b)
-{
-    return a->n_draws == b->n_draws && a->n_chains == b->n_chains && a->n_columns == b->n_columns
-        && memcmp(a->draws, b->draws, a->n_chains * a->n_draws * a->n_columns * sizeof(double)) == 0;
 }
 
 static void check_batch(void)
