@@ -2183,7 +2183,8 @@ typedef struct gpumc_param {
     const size_t *location_index, *scale_index;
     size_t walk_dim;  /* d > 0: along dimension d (from 1) the location of each element is the element before
                          it, that of the first is `location`, one per walk; without location, covariates and
-                         factor the first is sampled as it is, with no location or scale */
+                         factor the first is sampled as it is, with no location or scale,
+                         unless walk_from_zero is set */
     /* A stationary series, AR(1): an earlier block phi of kind GPUMC_INTERVAL or _UNIT within -1..1, of one
        value or one per walk. With m the location (NULL: 0), an element has location m + phi (previous - m),
        the first m, with scale tau / sqrt(1 - phi^2). Needs scale and walk_dim, no covariates or factor */
@@ -2199,6 +2200,7 @@ typedef struct gpumc_param {
     double centring_weight;   /* GPUMC_CENTRING_WEIGHT: 0 (non-centred) to 1 (centred) in tenths; with any
                                  below 1, elements whose scale is near zero are non-centred all the same */
     size_t n_inits;           /* start points in init, one after the other; chains take turns; 0: 1 */
+    int walk_from_zero;       /* 1: the first element of a walk without location has location 0 and a scale */
 } gpumc_param;
 
 typedef enum gpumc_group {
@@ -8118,6 +8120,8 @@ static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
                         : "model its logarithm instead (gpumc_hier_data has links)")
         || GPUMC__WRONG(p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
                         (double)p->walk_dim, (double)n_dims)
+        || GPUMC__WRONG(p->walk_from_zero && !(p->walk_dim && p->scale && !p->location),
+                        "walk_from_zero needs walk_dim, a scale and no location")
         || gpumc__walk_is_wrong(m, i, error) || gpumc__series_is_wrong(m, i, error)
         || GPUMC__WRONG(!p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
                         "covariates, n_covariates and coefficients belong together; give all or none")
@@ -8243,7 +8247,7 @@ static size_t gpumc__starts_freely(const gpumc_model *m, size_t i)
 {
     const gpumc_param *p = &m->params[i];
     return (p->walk_dim > 0 && p->scale && !p->location && !p->covariates && !p->factor
-            && !p->walk_coefficient) || gpumc__is_root(m, i);
+            && !p->walk_coefficient && !p->walk_from_zero) || gpumc__is_root(m, i);
 }
 
 /* How many blocks may be bundled, of which i is the first; 0 where it is not, or they are too few or many. */
@@ -11991,6 +11995,7 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
     if (!p->name) return GPUMC_ERROR_MEMORY;
     p->kind = GPUMC_UNBOUNDED;
     p->lower = p->upper = 0;
+    p->walk_from_zero = p->walk_dim && p->scale && !p->location;
     if (b->population && b->population->quantile_form && !b->quantile_form) p->centring = GPUMC_NONCENTRED;
     return GPUMC_OK;
 }
@@ -14809,7 +14814,7 @@ static void gpumc__centring_add_late(const gpumc__centring_sums *s, const gpumc_
 {
     const gpumc__link *k = &p->link;
     const size_t dim = s->adapt->dim;
-    const double *x = s->work, *units = gpumc__units_in(s, k), inv_news = 1 / gpumc__news(&k->noise, x);
+    const double *x = s->work, *units = gpumc__units_in(s, k), inv_news = 1 / gpumc__news(&k->found, x);
     double *pulls = gpumc__centring_pulls(s->adapt->layout, p, g, s->work);
     double *square = s->moments + 5 * dim, *weight = square + dim;
     for (size_t i = 0; i < k->size; i++) {
@@ -15007,7 +15012,7 @@ GPUMC__PART(gpumc__sharing_row, row, gpumc__sharing, of)
         memset(theta, 0, p->free_size * sizeof *theta);
         memset(pull, 0, p->free_size * sizeof *pull);
         if (!p->linked) continue;
-        gpumc__scaled(p->size, 1 / gpumc__news(&p->link.noise, x),
+        gpumc__scaled(p->size, 1 / gpumc__news(&p->link.found, x),
                       gpumc__centring_pulls(l, p, a->g + draw * dim + p->free_at, x), pull);
         memcpy(theta, x + p->at, p->size * sizeof *x);
     }
@@ -15212,18 +15217,23 @@ static int gpumc__sharing_learn(gpumc_adapt *a, double *rows)
 }
 
 /* Links without messages: mean pulls and products become weights (notches) and anchors b / J, from far fewer
-   draws than variances need. Where all odds are within a factor of two, elements get one weight, as then the
-   vector loops apply; units make up for its difference to the notch. */
+   draws than variances need. J is the notch's, which makes elements right at the usual scale, or where there
+   is a noise what was found, which makes them right where that is least. Where all odds are within a factor
+   of two, elements get one weight, as then the vector loops apply; units make up for its difference to the
+   notch. */
 static void gpumc__centring_late(gpumc_adapt *a, gpumc__placed *p, double *weights, double *anchors)
 {
     const gpumc__link *k = &p->link;
     const double *theta = a->moments + p->free_at;
+    const int is_noisy = k->found.halves != 0;
     double *units = gpumc__adapt_units(a, k), least = GPUMC_INF, most = 0, sum = 0;
     size_t size = 0;
     for (size_t j = 0; j < k->size; j++) {
-        const double *unit = units + 3 * k->unit[j], odds = gpumc__exp(2 * unit[0])
-            * gpumc__centring_J(theta[a->dim + j], anchors[j], theta[4 * a->dim + j], unit[2]);
-        anchors[j] = weights[j];                       /* the mean pull, until the weight is known */
+        const double *unit = units + 3 * k->unit[j], J = gpumc__centring_J(theta[a->dim + j], anchors[j],
+                                                                           theta[4 * a->dim + j], unit[2]);
+        const double odds = gpumc__exp(2 * unit[0]) * J;
+        anchors[j] = is_noisy && J > 0 ? theta[j] + weights[j] / J
+                                       : weights[j];           /* the mean pull, until the weight is known */
         weights[j] = odds / (1 + odds);
         if (gpumc__link_is_start(k, j)) continue;
         gpumc__include(&least, &most, odds);
@@ -15244,7 +15254,8 @@ static void gpumc__centring_late(gpumc_adapt *a, gpumc__placed *p, double *weigh
         if (notch == GPUMC__FULL && !gpumc__link_is_start(k, j))
             gpumc__include(&least_full, &most_full, full);
         weights[j] = notch;
-        anchors[j] = notch > 0 && notch < GPUMC__FULL ? theta[j] + anchors[j] * tau0 * tau0 / odds : theta[j];
+        if (notch == 0 || (notch == GPUMC__FULL && !is_noisy)) anchors[j] = theta[j];
+        else if (!is_noisy) anchors[j] = theta[j] + anchors[j] * tau0 * tau0 / odds;
     }
     gpumc__centring_most(&p->link, least_full, most_full);
 }
@@ -15330,7 +15341,7 @@ static gpumc__noise gpumc__noise_regress(const gpumc_adapt *a, const double *log
     if (n < (double)GPUMC__NOISE_LEAST || !(xy * xy > *fit * xx * yy) || !(fabs(slope) <= 4)) return noise;
     *fit = xy * xy / (xx * yy);
     noise.halves = (int)floor(2 * slope + 0.5);
-    noise.per_unit = gpumc__exp(-mean[0]);
+    noise.per_unit = noise.halves ? gpumc__exp(2 * mean[1] / noise.halves - mean[0]) : 1;
     return noise;
 }
 
@@ -15344,18 +15355,20 @@ static int gpumc__noise_may_be(const gpumc_model *m, size_t c)
     return !named && m->params[c].kind == GPUMC_POSITIVE && gpumc__nth_size(m, c) == 1;
 }
 
-/* Finds the noise of every link whose anchors are to be learned. */
-static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
+/* Finds the noise of every link whose anchors are to be learned; returns whether one is not what it was. */
+static int gpumc__centring_noise(gpumc_adapt *a, const double *weights)
 {
     const gpumc_layout *l = a->layout;
     const size_t n = l->n_parts, most = gpumc__smaller(4 * a->capacity / n, GPUMC__NOISE_DRAWS);
     size_t taken = 0, n_candidates = 0;
+    int is_new = 0;
     for (size_t c = 0; c < n; c++) n_candidates += (size_t)gpumc__noise_may_be(l->model, c);
     if (n_candidates > 0) gpumc__noise_expect(a, weights);
     if (n_candidates > 0) taken = gpumc__adapt_pick(a, most);
     gpumc__adapt_share(a, taken, gpumc__noise_scan, a);
     for (size_t i = 0; i < n; i++) {
         gpumc__link *k = &l->parts[i].link;
+        const gpumc__noise old = k->found;
         double fit = 0.5;
         k->found.halves = 0;
         for (size_t c = 0; c < n && l->parts[i].linked && taken >= GPUMC__NOISE_LEAST; c++) {
@@ -15363,9 +15376,12 @@ static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
             const gpumc__noise noise = gpumc__noise_regress(a, a->pairs + i, taken, c, &fit);
             if (noise.halves) k->found = noise;
         }
+        is_new |= k->found.halves != old.halves
+            || (old.halves && fabs(k->found.per_unit / old.per_unit - 1) > 0.05);
     }
     for (const gpumc__bundle *j = l->bundles; j < l->bundles + l->n_bundles; j++)
         for (size_t c = 1; c < j->wanted; c++) j->members[c]->found = j->members[0]->found;
+    return is_new;
 }
 
 /* Converts coordinates to the centred frame or back; if links is 0, only scores to logarithms or back. */
@@ -15608,23 +15624,15 @@ static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
     return 1;
 }
 
-/* Learns weights, anchors and units of the links; returns 1 when coordinates changed much. */
-static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
+/* Estimates weights (of links with messages: J) and anchors (b) of all links. */
+static void gpumc__centring_estimate(gpumc_adapt *a, int late)
 {
     const gpumc_layout *l = a->layout;
-    const int late = a->iteration > a->early_end;
-    double *weights = a->moments + 2 * a->dim, n;
-    int changed = 0, moved = late, shares;
-    if (!l || l->n_linked == 0 || a->n_used < 5) return 0;
-    size_t bundled = gpumc__adapt_unbundle(a, chains);
-    n = gpumc__centring_moments(a, late);
-    shares = late && gpumc__sharing_learn(a, a->moments + 7 * a->dim);
-    for (size_t k = 0; k < l->n_bundles && late; k++) bundled -= l->bundles[k].wanted;
-    changed = bundled != 0;
+    const double n = gpumc__centring_moments(a, late);
+    const int shares = late && gpumc__sharing_learn(a, a->moments + 7 * a->dim);
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
-        const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
-        double *weight = weights + l->parts[i].free_at, *units = gpumc__adapt_units(a, k);
+        double *weight = a->moments + 2 * a->dim + l->parts[i].free_at;
         if (!l->parts[i].linked) continue;
         if (late && k->tells && shares) {
             memcpy(weight, weight + 5 * a->dim, k->size * sizeof *weight);
@@ -15632,19 +15640,38 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
         } else if (late && k->tells) gpumc__centring_JB(a, &l->parts[i], weight, weight + a->dim);
         else if (late) gpumc__centring_late(a, &l->parts[i], weight, weight + a->dim);
         else gpumc__centring_early(a, &l->parts[i], n, weight);
+    }
+}
+
+/* Learns weights, anchors and units of the links; returns 1 when coordinates changed much. What data say of
+   elements and their noise depend on each other: normal data are known exactly after a second round. */
+static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const gpumc_layout *l = a->layout;
+    const int late = a->iteration > a->early_end;
+    double *weights = a->moments + 2 * a->dim;
+    int changed = 0, moved = late, rounds = late ? 3 : 1;
+    if (!l || l->n_linked == 0 || a->n_used < 5) return 0;
+    size_t bundled = gpumc__adapt_unbundle(a, chains);
+    for (size_t i = 0; i < l->n_parts && late; i++) l->parts[i].link.found = l->parts[i].link.noise;
+    do gpumc__centring_estimate(a, late);
+    while (--rounds > 0 && gpumc__centring_noise(a, weights));
+    for (size_t k = 0; k < l->n_bundles && late; k++) bundled -= l->bundles[k].wanted;
+    changed = bundled != 0;
+    for (size_t i = 0; i < l->n_parts; i++) {
+        const gpumc__link *k = &l->parts[i].link;
+        const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED, told = late && k->tells;
+        double *weight = weights + l->parts[i].free_at, *units = gpumc__adapt_units(a, k);
+        if (!l->parts[i].linked) continue;
         for (size_t j = 0; j < k->size; j++) {
-            const int told = late && k->tells;
             if (!learned || (gpumc__link_is_start(k, j) && !told)) weight[j] = k->notches[j];
             changed |= fabs((told ? gpumc__centring_notch(a, k, j, weight[j]) : weight[j]) - k->notches[j])
                 > k->anchored;
         }
-        changed |= late && learned && !k->anchored;
+        changed |= late && learned && (k->found.halves != k->noise.halves || !k->anchored);
         for (size_t u = 0; u < k->n_units; u++)
             moved |= fabs(units[3 * u] + gpumc__log(k->per_unit[u])) > 0.1;
     }
-    if (late) gpumc__centring_noise(a, weights);
-    for (size_t i = 0; i < l->n_parts && late; i++)
-        changed |= l->parts[i].link.found.halves != l->parts[i].link.noise.halves;
     if (changed || moved) {
         gpumc__adapt_recentre(a, chains, weights, late);
         gpumc__adapt_judge(a, chains);               /* log densities are those of the new coordinates */
@@ -19481,6 +19508,7 @@ static uint64_t gpumc__digest_model(const gpumc_model *m)
         sum = gpumc__digest_text(gpumc__digest_text(sum, p->location), p->scale);
         sum = gpumc__digest_text(gpumc__digest_text(sum, p->coefficients), p->factor);
         if (p->walk_coefficient) sum = gpumc__digest_text(sum, p->walk_coefficient);
+        if (p->walk_from_zero) sum = gpumc__digest_text(sum, "0");
         sum = gpumc__checksum(sum, p->location_index, n * sizeof *p->location_index);
         sum = gpumc__checksum(sum, p->scale_index, n * sizeof *p->scale_index);
         sum = gpumc__checksum(sum, p->covariates, n * p->n_covariates * sizeof(double));

@@ -274,6 +274,8 @@ static void check_kinds(void)
           .walk_dim = 2 } };
     const gpumc_param free_walk[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "level", .dims = &grid[1], .n_dims = 1, .scale = "tau", .walk_dim = 1 } };
+    const gpumc_param from_zero[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "level", .dims = grid, .n_dims = 2, .scale = "tau", .walk_dim = 2, .walk_from_zero = 1 } };
     const gpumc_param slopes[] = { { .name = "rho", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 1 },
         { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "beta", .size = 3 }, { .name = "mu" },
         { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau", .walk_dim = 2 } };
@@ -385,6 +387,7 @@ static void check_kinds(void)
     check_machine("walk down columns", across, 3);
     check_machine("many walks", walks, 3);
     check_machine("walk that starts anywhere", free_walk, 3);
+    check_machine("walks that start at zero", from_zero, 3);
     check_machine("walks that start anywhere", free_walks, 3);
     check_machine("many walks and what their data share", slopes, 5);
     check_machine("many walks with covariates", drift, 4);
@@ -984,7 +987,7 @@ static double sharing_error(double extra)
     machine m;
     machine_open(&m, params, 4);
     m.model.log_density = sharing_density;
-    m.layout->parts[3].link.noise = noise;
+    m.layout->parts[3].link.noise = m.layout->parts[3].link.found = noise;
     const size_t bytes = gpumc_adapt_bytes(m.layout, 0, &o);
     void *memory = malloc(bytes);
     gpumc_adapt *a = gpumc_adapt_init(memory, bytes, m.layout, 0, &o, &error);
@@ -1069,7 +1072,7 @@ static double bundle_misfit(int broken)
     machine_open(&m, params, 9);
     m.model.log_density = bundle_density;
     CHECK(m.layout->n_bundles == 1 && m.layout->n_free == BUNDLE, "%zu bundles", m.layout->n_bundles);
-    for (size_t p = 6; p < 9; p++) m.layout->parts[p].link.noise = noise;
+    for (size_t p = 6; p < 9; p++) m.layout->parts[p].link.noise = m.layout->parts[p].link.found = noise;
     const size_t bytes = gpumc_adapt_bytes(m.layout, 0, &o);
     void *memory = malloc(bytes);
     gpumc_adapt *a = gpumc_adapt_init(memory, bytes, m.layout, 0, &o, &error);

@@ -26,6 +26,11 @@ GPUMC_ROW(mixed_row, 3, 3, 2)
     return lp;
 }
 
+GPUMC_ROW(binary_row, 1, 0, 1)
+{
+    return gpumc_bernoulli_logit_lpmf(x[0], p[0], &g[0]);
+}
+
 GPUMC_ROW(pair_row, 2, 1, 1)
 {
     double d = 0;
@@ -1760,6 +1765,74 @@ static void check_vague_priors(void)
     }
 }
 
+/* Runs a description by eight seeds; at most one run may have a divergence or a warning. */
+static void expect_quiet(const gpumc_hier_data *data, const char *what)
+{
+    object o = make(data);
+    int n_doubted = 0;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        const gpumc_sample_options options = { .seed = seed };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(o.model, &options, &fit) == GPUMC_OK, "%s", fit.message);
+        n_doubted += fit.n_divergent > 0 || (fit.n_warnings > 0 && !fit.warnings->note);
+        gpumc_free(&fit);
+    }
+    CHECK(n_doubted <= 1, "%s: %d of 8 runs are doubted", what, n_doubted);
+    gpumc_hier_free(o.hier);
+}
+
+/* As many data as elements, and a noise that may be next to none: elements are then known as exactly, and their
+   coordinates must follow. In the second model other elements of the same spread have binary data. */
+static void check_noise_near_zero(void)
+{
+    static const double few[] = { -5.79, -10.72 }, six[] = { 1.09, 3.55, 2.26, 2.47, 0.46, 0.44 };
+    static const double binary[] = { 1, 0, 1, 1, 0, 0, 1, 0, 1 };
+    static const size_t pair[] = { 0, 1 }, ones[] = { 0, 1, 2, 3, 5, 5 }, thirds[] = { 0, 1, 2, 0, 1, 2, 0, 1, 2 };
+    const double *const of_few = few, *const of_six = six, *const of_binary = binary;
+    const gpumc_param params[] = { { .name = "mu", .size = 2 }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = 2, .location = "mu", .scale = "tau" },
+        { .name = "sigma", .kind = GPUMC_POSITIVE } };
+    const gpumc_param mixed[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = 6, .location = "mu", .scale = "tau" },
+        { .name = "nu" }, { .name = "phi", .size = 3, .location = "nu", .scale = "tau" },
+        { .name = "sigma", .kind = GPUMC_POSITIVE } };
+    const gpumc_prior priors[] = { { "mu", gpumc_prior_normal, -0.8, 1.2, 0 },
+        { "tau", gpumc_prior_gamma, 2, 2, 0 }, { "sigma", gpumc_prior_half_normal, 0.5, 0, 0 },
+        { "nu", gpumc_prior_normal, -0.5, 0.5, 0 } };
+    const gpumc_hier_take two[] = { { "theta", pair }, { "sigma", NULL } };
+    const gpumc_hier_take of_ones[] = { { "theta", ones }, { "sigma", NULL } }, of_thirds[] = { { "phi", thirds } };
+    const gpumc_hier_rows rows[] = {
+        { .name = "few", .takes = two, .n_takes = 2,
+          .data = { .kind = &normal_row, .n_rows = 2, .columns = &of_few } },
+        { .name = "six", .takes = of_ones, .n_takes = 2,
+          .data = { .kind = &normal_row, .n_rows = 6, .columns = &of_six } },
+        { .name = "binary", .takes = of_thirds, .n_takes = 1,
+          .data = { .kind = &binary_row, .n_rows = 9, .columns = &of_binary } } };
+    const gpumc_hier_data two_data = { .params = params, .n_params = 4, .priors = priors, .n_priors = 3,
+                                       .rows = rows, .n_rows = 1 };
+    const gpumc_hier_data mixed_data = { .params = mixed, .n_params = 6, .priors = priors, .n_priors = 4,
+                                         .rows = rows + 1, .n_rows = 2 };
+    expect_quiet(&two_data, "two data");
+    expect_quiet(&mixed_data, "six data");
+}
+
+/* Six binary data, two walks that start at 0 with the scale of their steps: their first elements are not centred. */
+static void check_walk_from_zero(void)
+{
+    static const double binary[] = { 1, 0, 1, 1, 0, 0 };
+    static const size_t each[] = { 0, 1, 2, 3, 4, 5 }, dims[] = { 3, 2 };
+    const double *const column = binary;
+    const gpumc_param params[] = { { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "level", .dims = dims, .n_dims = 2, .scale = "tau", .walk_dim = 1 } };
+    const gpumc_prior priors[] = { { "tau", gpumc_prior_half_normal, 0.3, 0, 0 } };
+    const gpumc_hier_take takes[] = { { "level", each } };
+    const gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 1,
+                                   .data = { .kind = &binary_row, .n_rows = 6, .columns = &column } };
+    const gpumc_hier_data data = { .params = params, .n_params = 2, .priors = priors, .n_priors = 1,
+                                   .rows = &rows, .n_rows = 1 };
+    expect_quiet(&data, "walks from zero");
+}
+
 /* Starts are found from the rows, far from the prior: for wide populations and for narrow ones, whose scale would be
    0 at the highest density; given values stay; if no value explains the rows, starts are the prior medians. */
 static void check_starts(void)
@@ -1846,6 +1919,8 @@ int main(void)
     make_data();
     check_starts();
     check_vague_priors();
+    check_noise_near_zero();
+    check_walk_from_zero();
     check_forgotten();
     check_modes();
     check_team();
