@@ -6088,8 +6088,7 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
     for (size_t i = 0; i < n; i++) {                   /* scored values: y is a distance or odds */
         const gpumc__shape f = gpumc__shape_of(c, i);
         if (f.typical == 0) continue;
-        const double log_slope = gpumc__shape_map(f, q[i], &y);
-        log_jacobian += logistic ? log_slope : log_slope - q[i];
+        log_jacobian += gpumc__shape_map(f, q[i], &y) - (logistic ? 0 : q[i]);
         if (logistic)
             log_jacobian += gpumc_fabs(q[i]) + 2 * gpumc_log1p(gpumc__exp(-gpumc_fabs(q[i])))
                             - 2 * gpumc_log1p(y);
@@ -6342,8 +6341,8 @@ static gpumc__constraint gpumc__constraint_of(const gpumc_transform *t)
     const size_t K = t->size, less = K ? K - 1 : 0;
     const int vectors = t->kind >= GPUMC_ORDERED, known = (int)t->kind >= 0 && t->kind <= GPUMC_CHOLESKY_CORR;
     gpumc__constraint c = { NULL, t->kind, K, K, K, t->count ? t->count : 1,
-                            { 0, 1, 0, -GPUMC_INF, GPUMC_INF, 0, 0 }, { 0, 0 }, NULL };
-    const gpumc__shape shape = { t->typical, t->bend };
+                            { 0, 1, 0, -GPUMC_INF, GPUMC_INF, 0, 0 },
+                            { gpumc__has_shapes(t->kind) ? t->typical : 0, t->bend }, NULL };
     gpumc__range *r = &c.range;
     if (known) c.formula = &gpumc__formulas[vectors ? t->kind - GPUMC_ORDERED + 1 : 0];
     switch (t->kind) {
@@ -6360,7 +6359,6 @@ static gpumc__constraint gpumc__constraint_of(const gpumc_transform *t)
         break;
     default: break;
     }
-    if (gpumc__has_shapes(t->kind)) c.shape = shape;
     if (!vectors) { c.n = c.n_free = gpumc__size_mul(K, c.count); c.count = 1; }
     if (K == 0 || !known) c.count = 0;
     r->log_width = gpumc_log(gpumc_fabs(r->width));
