@@ -7245,13 +7245,11 @@ static void gpumc__bundle_fill(const gpumc__bundle *j, const double *x, double *
 static void gpumc__bundle_say(const gpumc__bundle *j, const double *x, double *work)
 {
     const double news = gpumc__news(&j->noise, x);
-    for (size_t c = 0; c < j->K; c++) {
-        double *b = gpumc__bundle_arrays(j, work).told + c * j->n;
-        gpumc__scaled(j->n, news, j->b + c * j->n, b);
-        for (size_t s = 0; s < j->n_shared; s++)
-            gpumc__add_multiple(b, news * (x[j->shared[s].at] - j->shared[s].middle),
-                                j->slopes + (s * j->most + c) * j->n, j->n);
-    }
+    double *b = gpumc__bundle_arrays(j, work).told;
+    gpumc__scaled(j->K * j->n, news, j->b, b);
+    for (size_t s = 0; s < j->n_shared; s++)
+        gpumc__add_multiple(b, news * (x[j->shared[s].at] - j->shared[s].middle),
+                            j->slopes + s * j->most * j->n, j->K * j->n);
 }
 
 /* One step of the elimination: v and its root; and, for a pair, f and the Schur complement of Q_bb. */
