@@ -13011,11 +13011,9 @@ static gpumc_nuts *gpumc__nuts_place(gpumc__arena *arena, size_t dim, int max_tr
     plan.x = values + 3 * stride;
     memset(plan.divergence, 0, dim * sizeof(double));
     for (size_t k = 0; k < n_states; k++) {
-        gpumc__state *a = &plan.states[k];
-        a->q = values + (3 * k + 4) * stride;
-        a->p = a->q + stride;
-        a->g = a->p + stride;
-        a->uses = 0;
+        double *q = values + (3 * k + 4) * stride;
+        const gpumc__state empty = { q, q + stride, q + 2 * stride, 0, 0 };
+        plan.states[k] = empty;
     }
     *s = plan;
     s->current = gpumc__state_new(s);
