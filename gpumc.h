@@ -15764,12 +15764,9 @@ GPUMC__PART(gpumc__remeasure_part, part, gpumc__remeasured, of)
 }
 static void gpumc__adapt_remeasure(gpumc_adapt *a)
 {
-    gpumc__remeasured of;
-    size_t n = 0;
-    while (n < a->n_used && a->used[a->n_used - 1 - n] + GPUMC__REMEASURED >= a->n_kept) n++;
-    of.adapt = a;
-    of.from = a->n_used - n;
-    of.n_parts = gpumc__moment_rows(a->n_units) / 2;
+    gpumc__remeasured of = { a, a->n_used, gpumc__moment_rows(a->n_units) / 2, { 0 } };
+    while (of.from > 0 && a->used[of.from - 1] + GPUMC__REMEASURED >= a->n_kept) of.from--;
+    const size_t n = a->n_used - of.from;
     gpumc__adapt_share_long(a, 8 * n * a->dim, of.n_parts, gpumc__remeasure_part, &of);
     a->residual = 0;
     a->n_residual = (double)n;
@@ -15794,7 +15791,6 @@ static int gpumc__spring_holds(double kappa, double off)
 static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
 {
     double n = 0, span = 0, diverged = 0, ebfmi = 0;
-    const char *kept = NULL;
     if (gpumc__spring_pays(a, off)) {
         snprintf(a->reason, sizeof a->reason, "nearly normal: gradients within %.0f %%, variance to metric "
                  "%.2f", ceil(100 * off), kappa);
@@ -15810,12 +15806,11 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
         diverged += a->trials[c].diverged;
         ebfmi += a->trials[c].jumps / a->trials[c].tally.scatter / (double)a->n_chains;
     }
-    if (kappa > 16) kept = "the metric fits badly";
-    else if (diverged > 1 + 0.01 * n || gpumc__spring_hits(a)) kept = "warm-up diverged";
-    else if (!(ebfmi >= 0.6)) kept = "energies move slowly";
-    else if (a->dim < 3) kept = "one or two parameters";
-    else if (a->dim < GPUMC__SPRING_DIM && kappa >= 1.4) kept = "few parameters, some with a long tail";
-    else if (!(span <= 7 * n)) kept = "trees are long";
+    const char *kept = kappa > 16 ? "the metric fits badly"
+        : diverged > 1 + 0.01 * n || gpumc__spring_hits(a) ? "warm-up diverged"
+        : !(ebfmi >= 0.6) ? "energies move slowly" : a->dim < 3 ? "one or two parameters"
+        : a->dim < GPUMC__SPRING_DIM && kappa >= 1.4 ? "few parameters, some with a long tail"
+        : !(span <= 7 * n) ? "trees are long" : NULL;
     snprintf(a->reason, sizeof a->reason, "%s: variance to metric %.2f, E-BFMI %.2f, trees span %.1f",
              kept ? kept : kappa < 4 ? "the metric fits" : "the metric fits roughly", kappa, ebfmi, span / n);
     return kept ? GPUMC_SAMPLER_NUTS : a->dim < 16 && kappa >= 1.4 ? GPUMC_SAMPLER_HMC : GPUMC_SAMPLER_MAMS;
@@ -15824,11 +15819,9 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
 static gpumc_sampler gpumc__adapt_asked(gpumc_adapt *a)
 {
     const int mams = a->options.sampler == GPUMC_SAMPLER_MAMS;
-    const char *reason = "asked for";
-    if (!a->options.sampler) reason = "no warm-up to choose by";
-    else if (mams && a->dim < 2) reason = "one dimension, MAMS needs two";
-    else if (mams && a->guided) reason = "the model has a guide";
-    snprintf(a->reason, sizeof a->reason, "%s", reason);
+    snprintf(a->reason, sizeof a->reason, "%s", !a->options.sampler ? "no warm-up to choose by"
+             : mams && a->dim < 2 ? "one dimension, MAMS needs two"
+             : mams && a->guided ? "the model has a guide" : "asked for");
     return a->options.sampler;
 }
 
@@ -16142,11 +16135,9 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
     if (pooled) {
         gpumc__adapt_pooled_metric(a, switches && a->iteration >= a->early_end);
         for (size_t c = 0; c < a->n_chains; c++) a->metrics[c] = a->shared;
-    } else {
-        for (size_t c = 0; c < a->n_chains && a->shared.kind != GPUMC_METRIC_UNIT; c++) {
-            gpumc__adapt_list(a, c);
-            gpumc__adapt_diagonal(a, &a->metrics[c]);
-        }
+    } else for (size_t c = 0; c < a->n_chains && a->shared.kind != GPUMC_METRIC_UNIT; c++) {
+        gpumc__adapt_list(a, c);
+        gpumc__adapt_diagonal(a, &a->metrics[c]);
     }
     if (switches && !a->options.keep_stuck_chains && a->iteration * 10 >= a->options.num_warmup * 4
         && a->iteration >= 8) gpumc__adapt_rescue(a, chains);              /* fewer draws measure no mass */
