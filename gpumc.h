@@ -17139,17 +17139,15 @@ static gpumc_status gpumc__leave_each_out(const gpumc_fit *fit, gpumc_loo *loo, 
     const double numbers = total * (double)gpumc__group_size(fit, GPUMC_LOG_LIKELIHOOD);
     const int threads = numbers > (double)GPUMC__WORTH_A_TEAM ? fit->options.threads : 1;
     gpumc__tally tally = { 0, 0, 0 };
-    gpumc__leaving u = { NULL, then, user };
-    gpumc_status status = GPUMC_ERROR_MEMORY;
+    const size_t bytes = gpumc__size_mul(fit->n_columns, sizeof(gpumc__left_out));
+    gpumc__leaving u = { (gpumc__left_out *)gpumc__allocate(&fit->allocator, bytes), then, user };
     memset(loo, 0, sizeof *loo);
     loo->k_threshold = fmin(1 - 1 / log10(total), 0.7);
     *bad = SIZE_MAX;
-    u.results = (gpumc__left_out *)gpumc__allocate(&fit->allocator,
-                                                   gpumc__size_mul(fit->n_columns, sizeof(gpumc__left_out)));
-    gpumc_team *team = u.results ? gpumc_team_start(threads, &fit->allocator) : NULL;
-    if (u.results && gpumc__each_column(fit, team, GPUMC_LOG_LIKELIHOOD, gpumc__leave_out, &u))
-        status = GPUMC_OK;
-    for (size_t c = 0; status == GPUMC_OK && c < fit->n_columns; c++) {
+    if (!u.results) return GPUMC_ERROR_MEMORY;
+    gpumc_team *team = gpumc_team_start(threads, &fit->allocator);
+    const int done = gpumc__each_column(fit, team, GPUMC_LOG_LIKELIHOOD, gpumc__leave_out, &u);
+    for (size_t c = 0; done && c < fit->n_columns; c++) {
         const gpumc__left_out *r = &u.results[c];
         if (gpumc__block_of(fit, c)->group != GPUMC_LOG_LIKELIHOOD) continue;
         if (gpumc__is_nan(r->elpd)) { *bad = c; break; }
@@ -17166,7 +17164,7 @@ static gpumc_status gpumc__leave_each_out(const gpumc_fit *fit, gpumc_loo *loo, 
     gpumc__release(&fit->allocator, u.results);
     loo->se = sqrt(tally.n * gpumc__tally_variance(&tally));
     loo->looic = -2 * loo->elpd;
-    return status;
+    return done ? GPUMC_OK : GPUMC_ERROR_MEMORY;
 }
 
 GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
@@ -17228,8 +17226,8 @@ typedef struct gpumc__bridge {
 static gpumc_layout *gpumc__layout_of_fit(const gpumc_model *m, const gpumc_fit *f, void *memory,
                                           size_t bytes)
 {
-    gpumc_layout *l = memory ? gpumc_layout_init(m, memory, bytes, NULL) : NULL;
-    if (!l || !f->centring || l->n_free != f->n_free) return l;
+    gpumc_layout *l = gpumc_layout_init(m, memory, bytes, NULL);
+    if (!f->centring || l->n_free != f->n_free) return l;
     for (size_t i = 0; i < l->n_free; i++) {
         for (l->notches[i] = 0; gpumc__notch[l->notches[i]] < f->centring[i];) l->notches[i]++;
         l->shapes[i].typical = f->typical[i];
@@ -17356,7 +17354,6 @@ static gpumc_status gpumc__bridge_build(gpumc__bridge *b, double *log_evidence, 
 GPUMC_API gpumc_status gpumc_log_evidence(const gpumc_model *model, const gpumc_fit *fit,
                                           double *log_evidence, double *se, gpumc_error *error)
 {
-    gpumc__bridge b;
     if (!model || !fit || !log_evidence || !se)
         return GPUMC__BAD_ARGUMENT(error, "model, fit, log_evidence or se is NULL");
     *log_evidence = *se = GPUMC_NAN;
@@ -17365,34 +17362,30 @@ GPUMC_API gpumc_status gpumc_log_evidence(const gpumc_model *model, const gpumc_
                                    fit->draws ? (double)fit->n_draws : 0.0);
     const size_t layout_bytes = gpumc_layout_bytes(model, error);
     if (layout_bytes == 0) return GPUMC_ERROR_MODEL;
-    memset(&b, 0, sizeof b);
     void *memory = gpumc__allocate(&fit->allocator, layout_bytes);
-    b.layout = gpumc__layout_of_fit(model, fit, memory, layout_bytes);
-    b.fit = fit;
-    b.n = b.layout ? b.layout->n_free : 0;
-    b.half = fit->n_draws / 2;
-    b.n_points = fit->n_chains * b.half;
-    b.team = gpumc_team_start(gpumc__is_batched(model) ? 1 : fit->options.threads, &fit->allocator);
-    const size_t scratch = gpumc__size_mul(2 * b.n + (b.layout ? b.layout->n_work : 0),
-                                           b.team ? (size_t)gpumc_team_threads(b.team) : 1);
-    const size_t doubles = gpumc__size_add(gpumc__size_mul(b.n, b.n + 1), scratch);
-    const size_t bytes = gpumc__size_mul(gpumc__size_add(doubles, 2 * b.n_points), sizeof(double));
-    const int is_large = b.n_points >= 5 * b.n;              /* or much memory would be touched in vain */
-    b.mean = b.layout && is_large ? (double *)gpumc__allocate(&fit->allocator, bytes) : NULL;
-    gpumc_status status = !b.layout ? gpumc__fail_memory(error, layout_bytes)
-        : b.layout->n_natural != fit->n_params_columns || b.n != fit->n_free
+    if (!memory) return gpumc__fail_memory(error, layout_bytes);
+    gpumc_layout *l = gpumc__layout_of_fit(model, fit, memory, layout_bytes);
+    gpumc_team *team = gpumc_team_start(gpumc__is_batched(model) ? 1 : fit->options.threads, &fit->allocator);
+    const size_t n = l->n_free, half = fit->n_draws / 2, n_points = fit->n_chains * half;
+    gpumc__bridge b = { fit, l, team, n, half, n_points, NULL, NULL, NULL, NULL };
+    const size_t scratch = gpumc__size_mul(2 * n + l->n_work, team ? (size_t)gpumc_team_threads(team) : 1);
+    const size_t doubles = gpumc__size_add(gpumc__size_mul(n, n + 1), scratch);
+    const size_t bytes = gpumc__size_mul(gpumc__size_add(doubles, 2 * n_points), sizeof(double));
+    const int is_large = n_points >= 5 * n;                  /* or much memory would be touched in vain */
+    if (is_large) b.mean = (double *)gpumc__allocate(&fit->allocator, bytes);
+    gpumc_status status = l->n_natural != fit->n_params_columns || n != fit->n_free
             ? GPUMC__BAD_ARGUMENT(error, "the model has %.0f values, the fit %.0f (free: %.0f, %.0f): it is "
-                                  "of another model", (double)b.layout->n_natural,
-                                  (double)fit->n_params_columns, (double)b.n, (double)fit->n_free)
+                                  "of another model", (double)l->n_natural, (double)fit->n_params_columns,
+                                  (double)n, (double)fit->n_free)
         : is_large && !b.mean ? gpumc__fail_memory(error, bytes) : GPUMC_OK;
     if (b.mean) {
         memset(b.mean, 0, bytes);
-        b.L = b.mean + b.n;
-        b.ratios = b.L + b.n * b.n;
-        b.scratch = b.ratios + 2 * b.n_points;
+        b.L = b.mean + n;
+        b.ratios = b.L + n * n;
+        b.scratch = b.ratios + 2 * n_points;
     }
     if (status == GPUMC_OK) status = gpumc__bridge_build(&b, log_evidence, se, error);
-    gpumc_team_stop(b.team);
+    gpumc_team_stop(team);
     gpumc__release(&fit->allocator, b.mean);
     gpumc__release(&fit->allocator, memory);
     return status;
