@@ -205,11 +205,13 @@
        RHAT, ESS    chains disagree or move slowly: first a longer run, then think of several modes, labels
                     that switch (GPUMC_ORDERED prevents it), sums that the data do not identify
        JUMPS        the log density has a step, from an if, a floor or a comparison, that its gradient does
-                    not show: sum out discrete parameters. Looked for if the run has finished, has kept its
-                    draws, and other warnings doubt them
+                    not show: sum out discrete parameters. Or, without a gradient, is rough: see
+                    difference_step. Looked for if the run has finished, has kept its draws, and other
+                    warnings doubt them
        CHANGED      the log density of draws differs when it is evaluated again: it must depend on x and data
                     alone, and must not write to memory that threads share. Looked for like JUMPS
-       GRADIENT     at draws, differences of the log density contradict its gradient. Looked for like JUMPS
+       GRADIENT     at draws, differences of the log density contradict its gradient or, without one, take
+                    steps longer than its scale: give the value units. Looked for like JUMPS
        IMPROPER     the log density does not depend on a value, does not fall far beyond the draws, or a value
                     runs off to infinity: a prior is missing, or a sign is wrong. If that is plain in warm-up,
                     the run ends there as GPUMC_ERROR_MODEL
@@ -22955,8 +22957,49 @@ static int gpumc__never_falls(const gpumc_layout *l, size_t i, double size, int 
     return k == n;
 }
 
+/* The slope along coordinate i by differences of step h; bend: how far the log density curves over them. */
+static double gpumc__step_slope(const gpumc__run *r, double *q, size_t i, double h, double *bend)
+{
+    const double at = q[i], lp = gpumc__eval_only(r->layout, q, r->chains[0].work);
+    q[i] = at + h;
+    const double above = gpumc__eval_only(r->layout, q, r->chains[0].work);
+    q[i] = at - h;
+    const double below = gpumc__eval_only(r->layout, q, r->chains[0].work);
+    q[i] = at;
+    *bend = above - lp + (below - lp);
+    return (above - below) / (2 * h);
+}
+/* How far the log density curves along coordinate i over the steps of differences, if that is more than 1 and
+   far less over shorter ones: they are too long. Or (rough) how far the slope over them, times the sd, is
+   from that over steps of up to 0.01 sd, whose own error is far less (third derivatives as in a normal): it
+   is rough, and better is the step, relative to the coordinate, that errors of such a size need. Else 0. */
+static double gpumc__step_error(const gpumc__run *r, double *q, size_t i, int rough, double *better)
+{
+    const double h = gpumc__one_step(r->layout, q[i], 0) - q[i];
+    const double sd = sqrt(gpumc__metric_variance(r->machines[0]->metric, i));
+    double bend, less, slope = gpumc__step_slope(r, q, i, h, &bend);
+    if (!gpumc__is_finite(bend) || (!rough && fabs(bend) < 1)) return 0;
+    if (!rough) gpumc__step_slope(r, q, i, 0.1 * h, &less);
+    if (!rough) return fabs(less) < 0.1 * fabs(bend) ? fabs(bend) : 0;
+    for (double longer = 0.01 * sd; longer > 10 * h; longer /= 3) {
+        const double off = fabs(gpumc__step_slope(r, q, i, longer, &bend) - slope);
+        *better = cbrt(fmax(fabs(bend), off * h)) * sd / fmax(1, fabs(q[i]));
+        if (fabs(bend) < 1)
+            return off * sd > 0.3 + 0.5 * fabs(bend) * sqrt(fabs(bend)) * sd / longer ? off * sd : 0;
+    }
+    return 0;
+}
+static int gpumc__steps_are_long(const gpumc__run *r, size_t chain)
+{
+    double *q = r->chains[0].nuts->scratch, none;
+    if (!r->model->log_density_only) return 0;
+    memcpy(q, gpumc_nuts_draw(r->machines[chain]), r->layout->n_free * sizeof *q);
+    for (size_t i = 0; i < r->layout->n_free; i++) if (gpumc__step_error(r, q, i, 0, &none) > 0) return 1;
+    return 0;
+}
+
 /* Every 50 iterations of warm-up: whether the farthest value of a block runs off to where there is no end, in
-   longer and longer trees, or several at once. Not if checks are not wanted. */
+   longer and longer trees, or several at once. Not if checks are not wanted, or differences fail there. */
 static int gpumc__runs_off(gpumc__run *r)
 {
     const gpumc_layout *l = r->layout;
@@ -22981,6 +23024,7 @@ static int gpumc__runs_off(gpumc__run *r)
         }
         if (!r->ran_off && reach > 1e5 && gpumc__never_falls(l, most, reach, 1, start, x, g))
             r->ran_off = 1 + most;
+        if (r->ran_off && gpumc__steps_are_long(r, c)) r->ran_off = 0;
         if (r->ran_off) return 1;
     }
     return 0;
@@ -23117,19 +23161,57 @@ static void gpumc__put_first(gpumc_fit *f)
     f->warnings[0] = last;
 }
 
+/* The derivative of the log density by log x_i, of one without a gradient by differences. g: room. */
+static double gpumc__slope_of_log(const gpumc__run *r, double *x, size_t i, double *g)
+{
+    const double at = x[i], lp = gpumc__density(r->layout, 0, x, g), h = 1e-3;
+    if (!r->model->log_density_only) return at * g[i];
+    x[i] = at * (1 + h);
+    const double by = gpumc__density(r->layout, 0, x, g) - lp;
+    x[i] = at;
+    return by / h;
+}
+
 /* Whether the density of log x_i, x_i > 0, falls towards 0, by its mean slope at draws below `from`. */
 static int gpumc__falls_to_0(const gpumc__run *r, size_t i, double from)
 {
     const gpumc_fit *f = r->fit;
     gpumc__tally slope = { 0, 0, 0 };
     for (size_t k = 0; k < f->n_chains * f->n_draws && slope.n < 100; k++) {
-        const double *x = gpumc__draw_at(f, k % f->n_chains, k / f->n_chains);
-        double *g = r->adapt->model_work;
-        if (!(x[i] < from)) continue;
-        gpumc__density(r->layout, 0, x, g);
-        gpumc__count_in(&slope, 1 + x[i] * g[i]);
+        double *x = r->adapt->model_work, *g = x + r->layout->n_natural;
+        memcpy(x, gpumc__draw_at(f, k % f->n_chains, k / f->n_chains), r->layout->n_natural * sizeof *x);
+        if (x[i] < from) gpumc__count_in(&slope, 1 + gpumc__slope_of_log(r, x, i, g));
     }
     return slope.mean > 0.01 + 3 * sqrt(gpumc__tally_variance(&slope) / slope.n);
+}
+
+#define GPUMC__PLATEAU 30.0                 /* log densities so far below a draw's are negligible */
+/* Whether the log density falls far out on both sides of value i, however large that is, where real values,
+   or bounded ones, that are not much nearer move along, as elements do with a location. room: 2 vectors */
+static int gpumc__ends_beyond(const gpumc__run *r, const gpumc__placed *of, const double *from, size_t i,
+                              double *room)
+{
+    const gpumc_layout *l = r->layout;
+    const double base = gpumc__bound(of->param), size = fabs(from[i] - base);
+    double *x = room, *g = room + l->n_natural, lp = gpumc__density(l, 0, from, g);
+    const int is_real = of->param->kind == GPUMC_UNBOUNDED || of->param->kind == GPUMC_AFFINE;
+    int n = 0;
+    for (int side = -1; side < 2 && of->param->kind <= GPUMC_AFFINE; side += 2) {
+        double jacobian = 0;
+        memcpy(x, from, l->n_natural * sizeof *x);
+        for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
+            const int real = p->param->kind == GPUMC_UNBOUNDED || p->param->kind == GPUMC_AFFINE;
+            if (p->param->kind > GPUMC_AFFINE || real != is_real || !gpumc__is_open(p->param->kind)) continue;
+            for (size_t j = p->at; j < p->at + p->size; j++) {
+                const double bound = gpumc__bound(p->param), off = x[j] - bound;
+                if (!(fabs(off) >= 1e-3 * size)) continue;
+                x[j] = real ? x[j] + side * 1e4 * size : bound + off * gpumc__exp(40 * side);
+                jacobian += real ? 0 : 40 * side;
+            }
+        }
+        n += gpumc__density(l, 0, x, g) + jacobian < lp - GPUMC__PLATEAU;
+    }
+    return n == 2;
 }
 
 /* Why value i seems improper, held by neither prior nor data; NULL: it does not. doubted: other warnings
@@ -23145,7 +23227,8 @@ static const char *gpumc__improper(const gpumc__run *r, const gpumc__placed *p, 
     for (size_t c = 0; c < r->n_chains; c++) {
         const double *x = r->chains[c].work;
         is_free &= x[n + i] == 0;
-        gone |= doubted && fabs(x[i]) > 1e9 && !(s.r_hat < 1.01 && s.ess_bulk > 400);
+        gone |= doubted && fabs(x[i]) > 1e9 && !(s.r_hat < 1.01 && s.ess_bulk > 400)
+                && !gpumc__ends_beyond(r, p, x, i, r->adapt->model_work);
         /* the mean is -1 where the posterior is proper; positive values by their logarithms */
         rises &= p->param->kind != GPUMC_POSITIVE ? (x[i] - s.q50) * x[n + i] > 1e3
             : s.q50 > 0 && log(x[i] / s.q50) * (1 + x[i] * x[n + i]) > 1e3;
@@ -23177,7 +23260,6 @@ static size_t gpumc__elements_to_location(const gpumc_layout *l, size_t i, doubl
     return n;
 }
 
-#define GPUMC__PLATEAU 30.0                 /* log densities so far below a draw's are negligible */
 /* Whether the mass is infinite as value i of a draw grows or shrinks, or as a scale goes to 0 with its
    elements at their location (in draws they add about -1/2 each to the log density): the log density of a
    bounded value's logarithm does not fall, that of a real value by no more than log |x| or, if it is NaN so
@@ -23438,6 +23520,46 @@ static void gpumc__warn_of_gradient(gpumc__run *r)
                 "wrong sign or a missing term, and mend that first", n_wrong, (int)LOOKED_AT, wrong.name,
                 wrong.analytic, wrong.numeric);
     gpumc__put_first(f);
+}
+
+/* ---- steps of differences, see gpumc__step_error -------------------------------------------------- */
+/* Whether steps of a log_density_only are too long for the scale of a value or, if rough, too short for the
+   errors of the density, at half of some draws. */
+static int gpumc__warn_of_steps(gpumc__run *r, int rough)
+{
+    enum { LOOKED_AT = 8 };
+    gpumc_fit *f = r->fit;
+    const size_t n = gpumc__smaller(f->n_free, GPUMC__PROBE_COMPONENTS);
+    double *q = r->chains[0].nuts->scratch, step = 0, better = 0;
+    size_t cause = 0;
+    int n_wrong = 0;
+    char name[64];
+    if (!r->model->log_density_only || r->adapt->guided) return 0;
+    for (size_t k = 0; k < LOOKED_AT; k++) {
+        const double *draw = gpumc__draw_at(f, k % f->n_chains, (2 * k + 1) * f->n_draws / (2 * LOOKED_AT));
+        double most = 0;
+        if (gpumc__is_rounded(r, draw, q)) continue;
+        for (size_t i = 0; i < n; i++) {
+            const double error = gpumc__step_error(r, q, i, rough, &step);
+            if (!(error > most)) continue;
+            most = error;
+            cause = i;
+            better = fmax(better, step);
+        }
+        n_wrong += most > 0;
+    }
+    if (2 * n_wrong < LOOKED_AT) return 0;
+    gpumc__free_name(r->layout, cause, name, sizeof name);
+    if (rough)
+        gpumc__warn(f, GPUMC_W_JUMPS, 0, n_wrong, "the log density is rough (a solver's tolerance, "
+                    "rounding?): its slopes along %s over the steps of differences are not those over longer "
+                    "ones; set difference_step to %.1g, or tighten the tolerance", name, better);
+    else
+        gpumc__warn(f, GPUMC_W_GRADIENT, 0, n_wrong, "steps of differences are longer than the scale on "
+                    "which the log density varies with %s: give it units near its sd (GPUMC_AFFINE with "
+                    "multiplier) or bounds, or write the gradient; until then no draw means much", name);
+    gpumc__put_first(f);
+    return 1;
 }
 
 /* ---- what no draw has reached -------------------------------------------------------------------- */
@@ -24545,10 +24667,12 @@ static void gpumc__run_warnings(gpumc__run *r, int finished)
                     "(R-hat %.2f of the log density)%s: a longer num_warmup may help", a->mixing,
                     mixed ? ", but have since" : "");
     const int doubted = finished && f->draws && gpumc__is_doubted(f);
+    if (doubted && gpumc__warn_of_steps(r, 0)) return;
     gpumc__warn_of_improper(r, finished);
     if (f->n_warnings > 0 && f->warnings->code == GPUMC_W_IMPROPER) return;            /* says enough */
     if (doubted && !a->guided) gpumc__warn_of_gradient(r);
     if (doubted) gpumc__warn_of_jumps(r);
+    if (doubted && !gpumc__has_warning(f, GPUMC_W_JUMPS)) gpumc__warn_of_steps(r, 1);
     if (doubted) gpumc__warn_of_change(r);
     if (finished) gpumc__excuse_edges(r);
 }

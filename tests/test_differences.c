@@ -348,6 +348,61 @@ static void check_innocent(void)
     gpumc_free(&fit);
 }
 
+/* An energy in joules and the logarithm of a density: rates at eight temperatures, and a prior. */
+static double joules(const double *x, void *data)
+{
+    double lp = gpumc_normal_lpdf(x[0], 1.2e-19, 4e-20, NULL, NULL, NULL)
+              + gpumc_normal_lpdf(x[1], 54, 2, NULL, NULL, NULL);
+    (void)data;
+    for (int i = 0; i < 8; i++) {
+        const double kT = 1.380649e-23 * (300 + 20 * i);
+        lp += gpumc_normal_lpdf(54.7 - 1e-19 / kT + (i % 2 ? 0.1 : -0.1), x[1] - x[0] / kT, 0.1, NULL, NULL, NULL);
+    }
+    return lp;
+}
+/* Normal, but for a grid of 0.001 to which the simulator rounds. */
+static double gridded(const double *x, void *data)
+{
+    (void)data;
+    return gpumc_normal_lpdf(floor(1e3 * x[0]) / 1e3, 1, 0.3, NULL, NULL, NULL)
+        + gpumc_normal_lpdf(floor(1e3 * x[1]) / 1e3, 2, 0.5, NULL, NULL, NULL);
+}
+/* Differences whose steps are longer than a value's scale are named before all else, and units are the remedy; of
+   steps too short for the errors of the density longer ones are asked for, and they are the remedy. */
+static void check_steps(void)
+{
+    gpumc_param one[] = { { .name = "E" }, { .name = "log_n" } };
+    const gpumc_param two = { .name = "x", .size = 2 };
+    gpumc_model m = { .params = one, .n_params = 2, .log_density_only = joules };
+    gpumc_sample_options o = { .seed = 0 };
+    gpumc_fit fit;
+    int named = 0;
+    for (; o.seed < 6; o.seed++) {
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK(fit.n_warnings > 0 && fit.warnings[0].code == GPUMC_W_GRADIENT
+              && strstr(fit.warnings[0].text, "with E:"), "%s", fit.n_warnings ? fit.warnings[0].text : "no warning");
+        gpumc_free(&fit);
+    }
+    one[0].kind = GPUMC_AFFINE;
+    one[0].multiplier = 1e-20;
+    CHECK(gpumc_sample(&m, NULL, &fit) == GPUMC_OK && fit.n_warnings == 0, "%s",
+          fit.n_warnings ? fit.warnings[0].text : fit.message);
+    CHECK(fabs(gpumc_summarise(&fit, 0).mean - 1e-19) < 1e-20, "%g", gpumc_summarise(&fit, 0).mean);
+    gpumc_free(&fit);
+    m.params = &two, m.n_params = 1, m.log_density_only = gridded;
+    for (o.seed = 0; o.seed < 6; o.seed++) {
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        named += fit.n_warnings > 0 && fit.warnings[0].code == GPUMC_W_JUMPS
+            && strstr(fit.warnings[0].text, "set difference_step") != NULL;
+        gpumc_free(&fit);
+    }
+    CHECK(named >= 3, "%d of 6", named);
+    m.difference_step = 0.02;
+    CHECK(gpumc_sample(&m, NULL, &fit) == GPUMC_OK && fit.n_warnings == 0, "%s",
+          fit.n_warnings ? fit.warnings[0].text : fit.message);
+    gpumc_free(&fit);
+}
+
 /* x^-1.5 near 0: differences, unlike slopes, do not overflow where numbers end, and chains that pile up there mix. */
 static double endless(const double *x, void *data)
 { (void)data; return -1.5 * log(x[0]) - x[0] + gpumc_std_normal_lpdf(x[1], NULL); }
@@ -360,6 +415,7 @@ static void check_improper(void)
         CHECK(gpumc_sample(&m, NULL, &fit) == GPUMC_OK, "%s", fit.message);
         CHECK(fit.n_warnings > 0 && fit.warnings[0].code == GPUMC_W_IMPROPER, "an improper density passes: %s",
               fit.n_warnings ? fit.warnings[0].text : "no warning");
+        CHECK(k == 1 || !strstr(fit.warnings[0].text, "upper tail"), "%s", fit.warnings[0].text);
         gpumc_free(&fit);
         two[0].kind = GPUMC_LOWER;                           /* than 0 */
     }
@@ -399,6 +455,7 @@ int main(void)
     check_refusals();
     check_innocent();
     check_improper();
+    check_steps();
     check_resume();
     return check_end();
 }

@@ -2445,6 +2445,36 @@ static void check_long_tails(void)
     }
 }
 
+/* A rate constant A exp(-E / RT) of log-normal A about 1e13: A is not called improper for being large, though chains
+   that start at A and E of about 1 mix badly. */
+static double arrhenius(const double *x, double *g, void *data)
+{
+    double lp = gpumc_lognormal_lpdf(x[0], 30, 10, &g[0], NULL, NULL) + gpumc_half_normal_lpdf(x[2], 1, &g[2], NULL)
+              + gpumc_normal_lpdf(x[1], 8e4, 4e4, &g[1], NULL, NULL);
+    (void)data;
+    for (int i = 0; i < 8; i++) {
+        const double RT = 8.314 * (300 + 5 * i);
+        double by = 0;
+        lp += gpumc_normal_lpdf(28 - 75000 / RT + (i % 3 - 1) * 0.05, log(x[0]) - x[1] / RT, x[2], NULL, &by, &g[2]);
+        g[0] += by / x[0];
+        g[1] -= by / RT;
+    }
+    return lp;
+}
+static void check_large(void)
+{
+    const gpumc_param three[] = { { .name = "A", .kind = GPUMC_POSITIVE }, { .name = "E", .kind = GPUMC_POSITIVE },
+                                  { .name = "s", .kind = GPUMC_POSITIVE } };
+    const gpumc_model m = { .params = three, .n_params = 3, .log_density = arrhenius };
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        const gpumc_sample_options o = { .seed = seed, .max_treedepth = 8 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK(!warning_of(&fit, GPUMC_W_IMPROPER), "%s", fit.warnings->text);
+        gpumc_free(&fit);
+    }
+}
+
 /* A stop while NUTS, which is to draw again, tunes its steps: the draws of HMC or MAMS are kept. */
 typedef struct interruption { int sampled, again; gpumc_stop_flag flag; } interruption;
 static int stop_in_second_warmup(const gpumc_progress *p, void *user)
@@ -2500,6 +2530,7 @@ int main(void)
 {
     if (!getenv("QUICK")) {
         check_long_tails();
+    check_large();
         check_noise();
         check_asked_for();
         check_unmixed_warmup();
