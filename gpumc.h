@@ -24043,13 +24043,15 @@ static void gpumc__fresh_count(gpumc__fresh *s)
 /* Starts as chains do or, every other time, within 10 sd of the draws' mean. Returns 0 if none is usable. */
 static int gpumc__fresh_start(gpumc__fresh *s)
 {
+    static const double reach[] = { 10, 100, 10, 1000, 10 };         /* sds from the draws' mean */
     gpumc__climb *c = &s->climb;
     const int about = s->number % 2;
     for (int t = 0; t < GPUMC__FRESH_TRIES; t++) {
         c->rng = gpumc__start_rng(s->run, 0, 2 * GPUMC__START_TRIES + GPUMC__FRESH_TRIES * s->number + t);
         for (size_t i = 0; i < s->n; i++) {
             const double u = 2 * gpumc_rng_uniform(&c->rng) - 1;
-            c->first[i] = about ? s->mean[i] + 10 * u * s->sd[i] : s->run->options->init_radius * u;
+            c->first[i] = about ? s->mean[i] + reach[s->number / 2 % 5] * u * s->sd[i]
+                                : s->run->options->init_radius * u;
         }
         if (!about && gpumc__start_point(c->layout, (size_t)s->number, c->first, c->work, NULL) != GPUMC_OK)
             return 0;
@@ -24240,6 +24242,19 @@ static void gpumc__fresh_go(size_t k, int member GPUMC__UNUSED, void *climbs)
                                                                 : -GPUMC_INF;
 }
 
+/* Whether the density has lost its digits there, as differences of lgamma do far out. */
+static int gpumc__fresh_is_coarse(const gpumc__fresh *s)
+{
+    double *x = s->climb.work;
+    int coarse = 0;
+    gpumc_model_natural(s->climb.layout, s->climb.mean, x, x);
+    for (int k = 0; k < 8 && !coarse; k++) {                  /* errors may be alike at two points */
+        coarse = gpumc__is_coarse(s->run, x);
+        for (size_t i = 0; i < s->climb.layout->n_natural; i++) x[i] *= 1 + 1e-12;
+    }
+    return coarse;
+}
+
 /* Searches for other modes by fresh starts, unless every block has an init. */
 static void gpumc__look_elsewhere(gpumc__run *r)
 {
@@ -24260,7 +24275,8 @@ static void gpumc__look_elsewhere(gpumc__run *r)
         for (int w = 0; w < n_climbs; w++) {
             const double share = 1 / (1 + gpumc__exp(-climbs[w].mass));
             spent += climbs[w].climb.gradients;
-            if (found || !(share > 0.01 && climbs[w].inside < 0.2 * share)) continue;
+            if (found || !(share > 0.01 && climbs[w].inside < 0.2 * share)
+                || gpumc__fresh_is_coarse(&climbs[w])) continue;
             gpumc__warn_of_other_mode(&climbs[w], share);
             gpumc__fresh_note(&climbs[w]);
             found = 1;

@@ -1524,11 +1524,41 @@ static void check_wrong_mode(void)
           && n_moved[KEPT] + n_moved[TENTH] + n_warned[MOVED] == 0, "%d of 10 moved, %d and %d of 10 warned",
           n_moved[MOVED], n_warned[KEPT], n_warned[TENTH]);
 }
+/* Counts of a negative binomial as users write it: where phi is 1e15, lgamma(y + phi) - lgamma(phi) is noise of
+   hundreds. No ascent that ends there is a mode to move to. */
+static double noisy_counts(const double *x, double *g, void *data)
+{
+    const double *y = (const double *)data, mu = exp(x[0]), phi = x[1];
+    double lp = gpumc_normal_lpdf(x[0], 0, 5, &g[0], NULL, NULL) + gpumc_lognormal_lpdf(phi, 0, 3, &g[1], NULL, NULL);
+    for (int i = 0; i < 49; i++) {
+        lp += lgamma(y[i] + phi) - lgamma(phi) + phi * log(phi / (phi + mu)) + y[i] * log(mu / (phi + mu));
+        g[0] += y[i] - (y[i] + phi) * mu / (phi + mu);
+        g[1] += gpumc_digamma(y[i] + phi) - gpumc_digamma(phi) + log(phi / (phi + mu)) + 1
+              - (phi + y[i]) / (phi + mu);
+    }
+    return lp;
+}
+static void check_noisy_counts(void)
+{
+    const gpumc_param two[] = { { .name = "log_mu" }, { .name = "phi", .kind = GPUMC_POSITIVE } };
+    double y[49];
+    const gpumc_model m = { .params = two, .n_params = 2, .log_density = noisy_counts, .data = y };
+    for (uint64_t seed = 1; seed < 200; seed += 2) {
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_rng rng = gpumc_rng_at(seed, 3, 0, 0);
+        gpumc_fit fit;
+        for (int i = 0; i < 49; i++) y[i] = gpumc_poisson_rng(&rng, 4);
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK(gpumc_summarise(&fit, 1).q95 < 1e9 && !warning_of(&fit, GPUMC_W_UNSEEN), "seed %d: phi %g, %s",
+              (int)seed, gpumc_summarise(&fit, 1).q95, fit.n_warnings ? fit.warnings[0].text : "");
+        gpumc_free(&fit);
+    }
+}
 static void check_other_modes(void)
 {
     static const struct { modes m; double most_silent; } cases[] = {
         { { 2, 0.2, 6, 1 }, 0.1 }, { { 5, 0.3, 5, 1 }, 0.1 }, { { 5, 0.5, 6, 0.7 }, 0.5 },
-        { { 20, 0.3, 4, 1 }, 0.5 },
+        { { 20, 0.3, 4, 1 }, 0.5 }, { { 3, 0.3, 40, 1 }, 0.2 }, { { 20, 0.3, 15, 1 }, 0.2 },
     };
     const uint64_t seeds = getenv("QUICK") ? 5 : 30;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -2549,6 +2579,7 @@ int main(void)
         check_runs_away();
         check_images();
         check_other_modes();
+    check_noisy_counts();
         check_wrong_mode();
         check_gradient_at_draws();
         check_path_lengths();
