@@ -9195,6 +9195,10 @@ static gpumc_status gpumc__check_combined(const gpumc_layout *l, const double *s
         v[i] = vectors[least * n + i] * size[i];
         most = fmax(most, fabs(v[i]));
     }
+    for (size_t i = 0; i < n && most > 0; i++) {             /* most have simple weights: without rounding */
+        const double simple = round(64 * v[i] / most) / 64 * most;
+        if (fabs(v[i] - simple) < 1e-9 * most) v[i] = simple;
+    }
     if (values[least] > 1e-10 || !(most > 0)) return GPUMC_OK;
     memcpy(x, start, l->n_natural * sizeof *x);
     const double lp = gpumc__density(l, 0, x, g);
