@@ -9141,14 +9141,15 @@ static size_t gpumc__real_values(const gpumc_layout *l, int linked, size_t *plac
 
 /* Sum of outer products of the gradient by n values at n + 4 points about the start, scaled to a diagonal of
    1 (or 0); size: the scale factors. Returns 0 where fewer than n points have a density. */
-static int gpumc__gradient_products(const gpumc_layout *l, const size_t *places, size_t n,
-                                    const double *start, double *x, double *g, double *products, double *size)
+static int gpumc__gradient_products(const gpumc_layout *l, const gpumc_stop_flag *stop, const size_t *places,
+                                    size_t n, const double *start, double *x, double *g, double *products,
+                                    double *size)
 {
     gpumc_rng rng = gpumc_rng_at(0, 7u << 24, UINT32_MAX, 0);
     double reach = 1;
     size_t found = 0;
     memset(products, 0, n * n * sizeof *products);
-    for (size_t k = 0; k < 2 * n + 16 && found < n + 4; k++) {
+    for (size_t k = 0; k < 2 * n + 16 && found < n + 4 && !gpumc__is_requested(stop); k++) {
         for (size_t i = 0; i < n; i++)
             x[places[i]] = start[places[i]]
                 + reach * (1 + fabs(start[places[i]])) * (2 * gpumc_rng_uniform(&rng) - 1);
@@ -9173,8 +9174,9 @@ static size_t gpumc__sums_room(const gpumc_layout *l)
 }
 /* Whether the density holds every linear combination of real values: a direction along which all gradients
    are 0 is tried far out. start: natural values; x, g: room for as many; room: of gpumc__sums_room. */
-static gpumc_status gpumc__check_combined(const gpumc_layout *l, const double *start, double *x, double *g,
-                                          double *room, gpumc_error *error)
+static gpumc_status gpumc__check_combined(const gpumc_layout *l, const gpumc_stop_flag *stop,
+                                          const double *start, double *x, double *g, double *room,
+                                          gpumc_error *error)
 {
     static const double far_out[] = { 1e6, -1e6, 1e3, -1e3, 30, -30, 1, -1, 1e9, -1e9, 1e12, -1e12 };
     size_t places[GPUMC__SUMMED], n = gpumc__real_values(l, 1, places), least = 0, named = 0;
@@ -9184,7 +9186,7 @@ static gpumc_status gpumc__check_combined(const gpumc_layout *l, const double *s
     double *v = size + n, most = 0;
     char names[120] = "";
     memcpy(x, start, l->n_natural * sizeof *x);
-    if (!gpumc__gradient_products(l, places, n, start, x, g, products, size)
+    if (!gpumc__gradient_products(l, stop, places, n, start, x, g, products, size)
         || !gpumc__eigen(products, n, values, vectors, values + n)) return GPUMC_OK;
     double gap = 1;
     for (size_t k = 0; k < n; k++) {
@@ -9305,12 +9307,13 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
         else snprintf(report->name, sizeof report->name, "direction %.0f",
                       (double)(k - GPUMC__PROBE_COMPONENTS + 1));
     }
+    if (gpumc__is_requested(stop)) return GPUMC_OK;
     if (report->n_failed == 0) {
         memcpy(y, x, l->n_natural * sizeof *y);
         status = gpumc__check_held(l, y, h, work, error);
-        if (status == GPUMC_OK && !l->model->log_density_only)
-            status = gpumc__check_joined(l, x, y, h, work, error);
-        return status != GPUMC_OK ? status : gpumc__check_combined(l, x, y, h, room, error);
+        if (status != GPUMC_OK || l->model->log_density_only) return status;
+        status = gpumc__check_joined(l, x, y, h, work, error);
+        return status != GPUMC_OK ? status : gpumc__check_combined(l, stop, x, y, h, room, error);
     }
     worst = fabs(report->analytic + report->numeric) / fabs(report->numeric);
     return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "gradient of \"%.100s\" is %.6g where differences give "
@@ -22773,6 +22776,7 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
         if (tries > 1) gpumc__start_nearer(r, c, q);
         return GPUMC_OK;
     }
+    if (gpumc__is_requested(gpumc__stop_at_start(r))) return GPUMC_STOPPED;
     return gpumc__start_failed(r, c, tries, error);
 }
 
@@ -22857,6 +22861,7 @@ static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
     const gpumc_stop_flag *stop = gpumc__stop_at_start(r);
     if (status == GPUMC_OK && !gpumc__is_requested(stop)) status = gpumc__climb_chains(r, error);
     if (!gpumc__is_requested(stop)) return status;
+    r->fit->n_warmup = 0;
     return gpumc__fail(error, GPUMC_STOPPED, "stopped on request before the first iteration: there is "
                        "nothing to resume");
 }

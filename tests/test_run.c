@@ -4,6 +4,7 @@
 #include "../gpumc.h"
 #include "check.h"
 #include "densities.h"
+#include "ledger.h"
 #include "same.h"
 #include <fenv.h>
 
@@ -267,31 +268,35 @@ static void check_progress(void)
     gpumc_free(&f);
 }
 
-/* A stop while starts are sought and checked ends the run after few calls, without a draw, even if the density is NaN
-   from then on; the fit can be printed. (With a checkpoint chains begin first, to be resumed: test_checkpoint.) */
-typedef struct countdown { size_t n_calls, stop_at; gpumc_stop_flag flag; } countdown;
+/* A stop while starts are sought and checked ends the run after few calls, none at values that were never set, without
+   an iteration, even if the density is NaN from then on; the fit can be printed. (With a checkpoint chains begin
+   first, to be resumed: test_checkpoint.) */
+typedef struct countdown { size_t n_calls, unset, stop_at; gpumc_stop_flag flag; } countdown;
 static double counting_down(const double *x, double *g, void *data)
 {
     countdown *c = (countdown *)data;
     double lp = 0;
+    c->unset += isnan(x[0]) != 0;
     if (++c->n_calls == c->stop_at) gpumc_stop(&c->flag);
     for (int i = 0; i < 40; i++) lp += gpumc_student_t_lpdf(x[i], 5, 0, 1, &g[i], NULL, NULL, NULL);
     return c->stop_at && c->n_calls >= c->stop_at && c->stop_at % 2 ? NAN : lp;
 }
 static void check_stop_at_start(void)
 {
-    static const size_t at[] = { 1, 2, 11, 30, 61 };
+    static const size_t at[] = { 1, 2, 11, 30, 61, 100, 130 };
     static const gpumc_param forty = { .name = "x", .size = 40 };
     for (size_t k = 0; k < sizeof at / sizeof *at; k++) {
-        countdown c = { 0, at[k], { 0 } };
+        countdown c = { 0, 0, at[k], { 0 } };
+        ledger nan = { .calls = 0 };
         const gpumc_model m = { .params = &forty, .n_params = 1, .log_density = counting_down, .data = &c };
-        const gpumc_sample_options o = { .threads = 1, .stop = &c.flag };
+        const gpumc_sample_options o = { .threads = 1, .stop = &c.flag, .allocator = ledger_allocator(&nan) };
         FILE *printed = tmpfile();
         gpumc_fit f;
         const gpumc_status status = gpumc_sample(&m, &o, &f);
         CHECK(status == GPUMC_STOPPED && strstr(f.message, "before the first iteration") && f.n_draws == 0
-                  && c.n_calls < at[k] + 100, "%d: %.0f calls after %.0f: %s", (int)status,
-              (double)c.n_calls - (double)at[k], (double)at[k], f.message);
+                  && f.n_warmup == 0 && c.n_calls < at[k] + 40 && c.unset == 0,
+              "%d: %.0f calls after %.0f, %.0f at NaN: %s", (int)status, (double)c.n_calls - (double)at[k],
+              (double)at[k], (double)c.unset, f.message);
         CHECK(f.centring[39] == 1 && f.typical[39] == 0 && f.bend[39] == 0, "what was not learned is unset");
         CHECK(printed && gpumc_print_summary(&f, printed) == GPUMC_OK, "summary");
         if (printed) fclose(printed);
