@@ -166,13 +166,13 @@
      density has mass far from all of them, NUTS draws all of them again, in shorter steps after divergences
      and held chains, unless an on_draw or a stream has them. NUTS does so for its own draws if up to 3 % of
      them diverged, and a second time at up to 0.5 %; where the density ends, both at up to 30 %. Draws that
-     fall just short (R-hat up to 1.05, ESS from 25 a chain, no other warning but of a separate mode, up to 32
-     gradients a draw, 128 with moves as below) are continued to two or four times as many; one in two or four
-     is kept. Warnings are of these. All this lowers the error of single runs, but runs that look well are
-     kept, and HMC and MAMS seldom enter narrow regions: if the scale of data nears 0, the lowest percents of
-     its distribution may be missing, and with them a tenth of its sd; so may a separate mode, or a long tail
-     such as Student's of one among very many parameters. If that matters, ask for NUTS, without the moves
-     below, and a target_accept of 0.99.
+     fall just short (R-hat up to 1.05, ESS from 25 a chain, 500 draws or more, 200 of up to 16 free
+     coordinates, no other warning but of a separate mode, up to 32 gradients a draw, 128 with moves as below)
+     are continued to two or four times as many; one in two or four is kept. Warnings are of these. All this
+     lowers the error of single runs, but runs that look well are kept, and HMC and MAMS seldom enter narrow
+     regions: if the scale of data nears 0, the lowest percents of its distribution may be missing, and with
+     them a tenth of its sd; so may a separate mode, or a long tail such as Student's of one among very many
+     parameters. If that matters, ask for NUTS, without the moves below, and a target_accept of 0.99.
      One such region is found and entered: the neck of a funnel, where a small scale leaves elements too
      little room for the step size, in hierarchies that are not declared, or latent values that noisy data
      inform. If warm-up meets one (fit.n_necks; the line about the sampler names the scale), every draw is
@@ -24876,15 +24876,16 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
     return gpumc__advance(r, r->n_iterations[0]);
 }
 
-/* Whether draws fall short so little that up to four times as many do, at 32 gradients a draw at most, or 64
-   with moves along necks. */
+/* Whether draws fall short so little that up to four times as many do, at 32 gradients a draw at most, or 128
+   with moves along necks. In under 500 draws of many values some R-hat is above 1.01 by chance, always. */
 static int gpumc__calls_for_more(const gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;
     const double made = (double)r->n_iterations[0] * (double)f->n_chains;
+    const size_t least = f->n_free > 16 ? 500 : 200;
     int falls_short = 0;
-    if (r->doubled == 2 || f->n_draws < 500 || f->options.sampler != GPUMC_SAMPLER_AUTO || f->options.on_draw
-        || r->n_iterations[0] > 1000000000
+    if (r->doubled == 2 || f->n_draws < least || f->options.sampler != GPUMC_SAMPLER_AUTO
+        || f->options.on_draw || r->n_iterations[0] > 1000000000
         || (double)f->sampling_gradients > (f->n_necks ? 128 : 32) * made) return 0;
     for (size_t i = 0; i < f->n_warnings; i++) {
         const gpumc_warning *w = &f->warnings[i];

@@ -621,6 +621,29 @@ static void check_going_on(void)
     gpumc_free(&shown);
 }
 
+/* So are runs of few draws, in which R-hat is often above 1.01 by chance. */
+static double skewed(const double *x, double *g, void *data)
+{
+    (void)data;
+    g[0] += 2 - exp(x[0]);
+    return 2 * x[0] - exp(x[0]);
+}
+static void check_few_going_on(void)
+{
+    const gpumc_param x = { .name = "x" };
+    const gpumc_model m = { .params = &x, .n_params = 1, .log_density = skewed };
+    size_t n_warnings = 0, n_longer = 0;
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        const gpumc_sample_options o = { .seed = seed, .num_samples = 200 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_draws == 200, "%s", fit.message);
+        n_warnings += fit.n_warnings;
+        n_longer += fit.options.thin > 1;
+        gpumc_free(&fit);
+    }
+    CHECK(n_warnings <= 1 && n_longer >= 4, "%.0f warnings, %.0f runs continued", (double)n_warnings, (double)n_longer);
+}
+
 /* A chain in a lesser mode is moved to the others, and RESTARTED is a warning, or a note where that mode has next to
    no mass; with keep_stuck_chains the warning is NOT_MIXED. With one mode there is neither. */
 static void check_modes(void)
@@ -2624,6 +2647,7 @@ int main(void)
     check_by_kinds();
     check_thinning();
     check_going_on();
+    check_few_going_on();
     check_warmup_kept();
     check_draw_callback();
     check_progress();
