@@ -261,6 +261,8 @@
      nothing. With discard_draws memory does not grow with the draws: on_draw sees each one.
    THREADS, SEEDS  Same program, seed and num_chains: the same draws, bit for bit, whatever the thread count.
      Another compiler or processor: the same distribution. Chains in other processes: set first_chain_id.
+     Many small fits: set threads = 1, run them in threads of your own, and give each a seed of its own, or
+     their errors are the same, which spoils simulation-based calibration.
      Threads that no chain needs share the rows of hierarchical models if there are many, the differences of a
      log_density_only that takes 20 microseconds or more, and adaptation and summaries from a thousand
      parameters on.
