@@ -230,7 +230,7 @@ static void check_small_shapes(void)
 static void check_normals(void)
 {
     double z[203], worst = 0;
-    const size_t sizes[] = { 0, 1, 2, 16, 17, 31, 32, 33, 64, 65, 203 };
+    const size_t sizes[] = { 0, 1, 2, 7, 8, 9, 16, 17, 31, 32, 33, 64, 65, 203 };
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         gpumc_rng bulk = gpumc_rng_at(6, 1, 2, 3), single = bulk;
         const size_t n = sizes[s], rest = n % 64;
@@ -262,10 +262,13 @@ static void check_normals(void)
 static void check_prefix(void)
 {
     double all[100], some[100];
-    gpumc_rng one = gpumc_rng_at(7, 0, 0, 0), other = one;
+    gpumc_rng one = gpumc_rng_at(7, 0, 0, 0);
     gpumc_rng_normals(&one, all, 100);
-    gpumc_rng_normals(&other, some, 37);
-    CHECK(!memcmp(all, some, 37 * sizeof *all), "a shorter request gives other numbers");
+    for (size_t n = 1; n < 100; n++) {
+        gpumc_rng other = gpumc_rng_at(7, 0, 0, 0);
+        gpumc_rng_normals(&other, some, n);
+        CHECK(!memcmp(all, some, n * sizeof *all), "a request of %d gives other numbers", (int)n);
+    }
 }
 
 /* Correlations at lags 1 .. 4, and (lag 0) between chains: 4.5 standard errors of 1 / sqrt(n). */
