@@ -21909,6 +21909,19 @@ static int gpumc__rescale_excuses(gpumc__run *r, gpumc__chain *chain, const doub
     return has;
 }
 
+/* Whether elements are as stiff at a point as in a neck, or have no map there. */
+static int gpumc__rescale_in_neck(gpumc__run *r, gpumc__chain *chain, const double *q)
+{
+    gpumc__mover v = gpumc__mover_open(r, chain, r->rescales, q);
+    int is = 0;
+    for (size_t j = 0; !is && j < r->n_rescales; j++) {
+        v.k = &r->rescales[j];
+        is = !gpumc__rescale_fill(&v, &v.at) || gpumc__rescale_stiffness(&v) > v.k->stiff;
+    }
+    gpumc__mover_close(&v);
+    return is;
+}
+
 /* Moves the draw along a neck a number of times; half of the moves are by longer steps. */
 static void gpumc__rescale_times(gpumc__mover *v, int times, gpumc_rng *rng)
 {
@@ -24858,11 +24871,26 @@ static const char *gpumc__calls_for_trees(const gpumc__run *r)
     return held ? gpumc__warning_names[held->code] : NULL;
 }
 
+/* Restarts chains that moves have left in a neck from their last draw outside: steps are those of the wide
+   side, and tuned in a neck they would be far shorter. */
+static void gpumc__leave_necks(gpumc__run *r)
+{
+    double *q = r->adapt->moments;
+    for (size_t c = 0; r->n_rescales > 0 && c < r->n_chains; c++) {
+        const size_t n = r->fit->n_draws, last = n < 100 ? 0 : n - 100;
+        size_t draw = n;
+        while (draw > last && (!gpumc__free_of(r, gpumc__draw_at(r->fit, c, draw - 1), q)
+                               || gpumc__rescale_in_neck(r, &r->chains[c], q))) draw--;
+        if (draw > last) gpumc__begin_at(r, c, q);
+    }
+}
+
 /* NUTS draws all again from where chains are (finding NULL: goes on so). Returns 0 when stopped early. */
 static int gpumc__sample_again(gpumc__run *r, const char *finding)
 {
     gpumc_adapt *a = r->adapt;
     if (finding) {
+        gpumc__leave_necks(r);
         gpumc__adapt_again(a, r->machines, GPUMC__AGAIN_WARMUP, finding);
         r->options->target_accept = a->options.target_accept;
         r->again++;

@@ -345,6 +345,49 @@ static void check_second_funnel(void)
     CHECK(told == 5, "divergences in the other funnel are told in %d of 5 runs", told);
 }
 
+/* House martins (Kery & Schaub 2012, 5.4): a walk with drift, whose scale is declared, and noise, the scale that moves.
+   Where NUTS draws again its steps are those of the wide side, wherever moves have left the chains. */
+GPUMC_ROW(martins_row, 1 /* log N */, 1 /* noise */, 1 /* log of the count */)
+{
+    return gpumc_normal_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]);
+}
+
+static void check_again(void)
+{
+    enum { YEARS = 20 };
+    static const double counts[YEARS] = { 271, 261, 309, 318, 231, 216, 208, 226, 195, 226,
+                                          233, 209, 226, 192, 191, 225, 245, 205, 191, 174 };
+    double y[YEARS], ones[YEARS];
+    size_t year[YEARS];
+    for (size_t t = 0; t < YEARS; t++) y[t] = log(counts[t]), ones[t] = 1, year[t] = t;
+    const gpumc_param params[] = {
+        { .name = "start" }, { .name = "drift" }, { .name = "step", .kind = GPUMC_UNIT },
+        { .name = "noise", .kind = GPUMC_UNIT },
+        { .name = "w", .size = YEARS, .location = "start", .scale = "step", .walk_dim = 1, .covariates = ones,
+          .n_covariates = 1, .coefficients = "drift" } };
+    const gpumc_prior priors[] = {
+        { "start", gpumc_prior_normal, 5.6, 10, 0 }, { "drift", gpumc_prior_normal, 1, 31.6, 0 },
+        { "step", gpumc_prior_uniform, 0, 1, 0 }, { "noise", gpumc_prior_uniform, 0, 1, 0 } };
+    const gpumc_hier_take takes[] = { { "w", year }, { "noise", NULL } };
+    const double *const columns = y;
+    const gpumc_hier_rows rows = {
+        .name = "y", .data = { .kind = &martins_row, .n_rows = YEARS, .columns = &columns }, .takes = takes,
+        .n_takes = 2 };
+    const gpumc_hier_data data = { .params = params, .n_params = 5, .priors = priors, .n_priors = 4, .rows = &rows,
+                                   .n_rows = 1 };
+    gpumc_error error;
+    gpumc_hier *h = gpumc_hier_create(&data, &error);
+    CHECK(h != NULL, "%s", error.text);
+    for (uint64_t seed = 4; h && seed <= 8; seed += 4) {
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(gpumc_hier_model(h), &o, &fit) == GPUMC_OK && fit.n_necks == 1, "%s", fit.message);
+        CHECK(fit.step_size > 0.03, "seed %d: step size %.2g, %s", (int)seed, fit.step_size, fit.sampler_reason);
+        gpumc_free(&fit);
+    }
+    gpumc_hier_free(h);
+}
+
 /* ---- errors in variables: declared elements that noisy data inform --------------------------------- */
 static double measured[N], outcome[N];
 
@@ -885,6 +928,7 @@ int main(void)
     check_law(lattice_density, lattice_marginal, "lattice");
     check_funnel();
     check_second_funnel();
+    check_again();
     check_noisy();
     check_runs();
     check_merge();
