@@ -345,8 +345,8 @@ static void check_second_funnel(void)
     CHECK(told == 5, "divergences in the other funnel are told in %d of 5 runs", told);
 }
 
-/* House martins (Kery & Schaub 2012, 5.4): a walk with drift, whose scale is declared, and noise, the scale that moves.
-   Where NUTS draws again its steps are those of the wide side, wherever moves have left the chains. */
+/* House martins (Kery & Schaub 2012, 5.4): a walk with drift, whose scale is declared, and noise, the scale that
+   moves. Where NUTS draws again its steps are those of the wide side, wherever moves have left the chains. */
 GPUMC_ROW(martins_row, 1 /* log N */, 1 /* noise */, 1 /* log of the count */)
 {
     return gpumc_normal_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]);
