@@ -4878,9 +4878,9 @@ static double gpumc__mills_gap(double x, double h)
 }
 /* The quantile of p on (low, infinity), from the log of the tail that is below 1/2: by Newton steps that stay
    in the bracket, else by bisection or, towards an infinite end, doubling steps. guess: any y inside. */
-typedef double gpumc__cdf_at(double side, double y, const double *t, double *dy);
-static double gpumc__quantile_by(gpumc__cdf_at *cdf, double p, const double *t, double low, double guess,
-                                 double step)
+typedef double gpumc__cdf_of_3(double side, GPUMC__REAL_3(double, double *, y, a, b, c));
+static double gpumc__quantile_by(gpumc__cdf_of_3 *cdf, double p, double a, double b, double c, double low,
+                                 double guess, double step)
 {
     const double side = p < 0.5 ? GPUMC__LOWER : GPUMC__UPPER;
     const double target = p < 0.5 ? gpumc__log(p) : gpumc__log1p(-p);
@@ -4888,7 +4888,8 @@ static double gpumc__quantile_by(gpumc__cdf_at *cdf, double p, const double *t, 
     if (!(p > 0 && p < 1)) return p == 0 ? low : p == 1 ? GPUMC_INF : GPUMC_NAN;
     for (int k = 0; k < 3000; k++, step *= 2) {
         double slope = 0;
-        const double excess = side * (cdf(side, y, t, &slope) - target), newton = y - excess / (side * slope);
+        const double excess = side * (cdf(side, y, a, b, c, &slope, NULL, NULL, NULL) - target);
+        const double newton = y - excess / (side * slope);
         if (excess >= 0) above = y;
         else below = y;
         const int within = newton > below && newton < above;
@@ -4923,15 +4924,9 @@ GPUMC__CDF_CALL(REAL_3, exp_mod_normal, y, mu, sigma, rate)
     }
     return gpumc__valid(z == z && sigma > 0 && rate > 0, z - z == 0 ? value : gpumc__below(-side * z));
 }
-static double gpumc__exp_mod_normal_at(double side, double y, const double *t, double *dy)
-{ return gpumc__exp_mod_normal_cdf(side, y, t[0], t[1], t[2], dy, NULL, NULL, NULL); }
-static double gpumc__exp_mod_normal_root(double p, double mu, double sigma, double rate)
-{
-    const double t[] = { mu, sigma, rate };
-    return gpumc__quantile_by(gpumc__exp_mod_normal_at, p, t, -GPUMC_INF, mu + 1 / rate, sigma + 1 / rate);
-}
 GPUMC__MEMBERS(exp_mod_normal, 3, (mu, sigma, rate), gpumc__is_scaled(mu, sigma) && rate > 0,
-               gpumc__exp_mod_normal_root(u, mu, sigma, rate),
+               gpumc__quantile_by(gpumc__exp_mod_normal_cdf, u, mu, sigma, rate, -GPUMC_INF, mu + 1 / rate,
+                                  sigma + 1 / rate),
                mu + sigma * gpumc_rng_normal(rng) + gpumc_rng_exponential(rng) / rate, mu + 1 / rate,
                sigma * sigma + 1 / rate / rate)
 
@@ -4973,13 +4968,6 @@ GPUMC__CDF_CALL(REAL_3, skew_normal, y, mu, sigma, alpha)
     }
     return gpumc__valid(z == z && sigma > 0 && a == a, z - z == 0 ? value : gpumc__below(-side * z));
 }
-static double gpumc__skew_normal_at(double side, double y, const double *t, double *dy)
-{ return gpumc__skew_normal_cdf(side, y, t[0], t[1], t[2], dy, NULL, NULL, NULL); }
-static double gpumc__skew_normal_root(double p, double mu, double sigma, double alpha)
-{
-    const double t[] = { mu, sigma, alpha };
-    return gpumc__quantile_by(gpumc__skew_normal_at, p, t, -GPUMC_INF, mu, sigma);
-}
 static double gpumc__skew_draw(gpumc_rng *rng, double alpha)
 {
     const double size = gpumc_fabs(gpumc_rng_normal(rng));
@@ -4987,8 +4975,8 @@ static double gpumc__skew_draw(gpumc_rng *rng, double alpha)
 }
 static double gpumc__skew_mean(double alpha) { return GPUMC__ROOT_2_OVER_PI * alpha / hypot(1, alpha); }
 GPUMC__MEMBERS(skew_normal, 3, (mu, sigma, alpha), gpumc__is_scaled(mu, sigma) && alpha == alpha,
-               gpumc__skew_normal_root(u, mu, sigma, alpha), mu + sigma * gpumc__skew_draw(rng, alpha),
-               mu + sigma * gpumc__skew_mean(alpha),
+               gpumc__quantile_by(gpumc__skew_normal_cdf, u, mu, sigma, alpha, -GPUMC_INF, mu, sigma),
+               mu + sigma * gpumc__skew_draw(rng, alpha), mu + sigma * gpumc__skew_mean(alpha),
                sigma * sigma * (1 - gpumc__skew_mean(alpha) * gpumc__skew_mean(alpha)))
 static double gpumc__lognormal_variance(double mu, double square)
 {
@@ -5018,13 +5006,8 @@ GPUMC__CDF_CALL(REAL_2, inv_gaussian, y, mu, shape)
     return gpumc__valid(y == y && mu > 0 && shape > 0,
                         y <= 0 ? gpumc__below(side) : y < GPUMC_INF ? value : gpumc__below(-side));
 }
-static double gpumc__inv_gaussian_at(double side, double y, const double *t, double *dy)
-{ return gpumc__inv_gaussian_cdf(side, y, t[0], t[1], dy, NULL, NULL); }
-static double gpumc__inv_gaussian_root(double p, double mu, double shape)
-{
-    const double t[] = { mu, shape };
-    return gpumc__quantile_by(gpumc__inv_gaussian_at, p, t, 0, mu / (1 + mu / shape), mu);
-}
+static double gpumc__inv_gaussian_of_3(double side, GPUMC__REAL_3(double, double *, y, mu, shape, none))
+{ return (void)none, (void)dnone, gpumc__inv_gaussian_cdf(side, y, mu, shape, dy, dmu, dshape); }
 /* The time at which Brownian motion with drift z >= 0 first reaches 1: Michael, Schucany & Haas (1976) from
    the smaller root, which holds at z = 0, too. */
 static double gpumc__passage_time(gpumc_rng *rng, double z)
@@ -5034,8 +5017,8 @@ static double gpumc__passage_time(gpumc_rng *rng, double z)
     return gpumc_rng_uniform(rng) * (1 + z * x) > 1 ? 1 / (z * z * x) : x;
 }
 GPUMC__MEMBERS(inv_gaussian, 2, (mu, shape), gpumc__are_positive(mu, shape),
-               gpumc__inv_gaussian_root(u, mu, shape), shape * gpumc__passage_time(rng, shape / mu), mu,
-               mu * mu * (mu / shape))
+               gpumc__quantile_by(gpumc__inv_gaussian_of_3, u, mu, shape, 0, 0, mu / (1 + mu / shape), mu),
+               shape * gpumc__passage_time(rng, shape / mu), mu, mu * mu * (mu / shape))
 GPUMC__MEMBERS(exponential, 1, (rate), rate > 0, -gpumc__log1p(-u) / rate, gpumc_rng_exponential(rng) / rate,
                1 / rate, 1 / rate / rate)
 
@@ -5619,14 +5602,12 @@ static double gpumc__whiten(const double *y, const double *mu, const double *L, 
 {
     double log_det = 0;
     for (size_t i = 0; i < n; i++) {
-        z[i] = (y[i] - mu[i] - gpumc__dot(&L[i * n], z, i)) / L[i * n + i];
+        z[i] = y[i] - mu[i];
         log_det += gpumc__log(L[i * n + i]);
     }
+    gpumc__solve_lower(L, n, z);
     memcpy(w, z, n * sizeof *w);
-    for (size_t i = n; i-- > 0;) {
-        w[i] /= L[i * n + i];
-        for (size_t j = 0; j < i; j++) w[j] -= L[i * n + j] * w[i];
-    }
+    gpumc__solve_transposed(L, n, w);
     return log_det;
 }
 /* Adds the derivatives of f(z'z) - log det L, pull = -2 f'. */
