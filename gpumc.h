@@ -83,15 +83,15 @@
      if they do so only roughly. The density stays the natural one; warm-up learns how much the data say about
      each element, and what, and moves its coordinate between centred and non-centred accordingly. A location
      may be one value, an element of another block (location_index), or the previous element (walk_dim: random
-     walks, which start at the location, or anywhere if there is none; with .walk_coefficient = "phi"
-     stationary AR(1) series about it), and may have group covariates added; scales likewise (scale_index). A
-     product of scales, as in horseshoes, is a block lam of its own, half-Cauchy(0, tau). Location and scale
-     stand earlier in the list, and the scale has a kind that keeps it positive. The block itself is real
-     (GPUMC_UNBOUNDED): for a positive quantity model its logarithm w; the log density of w is that of exp(w)
-     plus w (a gamma frailty: scale s, density gamma(1 / s^2, 1 / s^2) of exp(w)). A second-order walk is one
-     of slopes, which the density adds up. Known correlations of elements, as of kin, are best turned into
-     different scales by eigenvectors. .centring forces a form, and GPUMC_CENTRED that of a location that is
-     in no hierarchy itself.
+     walks, which start at the location or, if there is none, anywhere or at 0, see walk_from_zero; a drift is
+     a covariate of ones; with .walk_coefficient = "phi" stationary AR(1) series about it), and may have group
+     covariates added; scales likewise (scale_index). A product of scales, as in horseshoes, is a block lam of
+     its own, half-Cauchy(0, tau). Location and scale stand earlier in the list, and the scale has a kind that
+     keeps it positive. The block itself is real (GPUMC_UNBOUNDED): for a positive quantity model its
+     logarithm w; the log density of w is that of exp(w) plus w (a gamma frailty: scale s, density
+     gamma(1 / s^2, 1 / s^2) of exp(w)). A second-order walk is one of slopes, which the density adds up.
+     Known correlations of elements, as of kin, are best turned into different scales by eigenvectors.
+     .centring forces a form, and GPUMC_CENTRED that of a location that is in no hierarchy itself.
      Data may inform blocks of one size jointly, such as intercepts and slopes of a covariate far from 0:
      warm-up detects that, and gives every group coordinates of its own.
      Correlated blocks of one size (intercepts, slopes): K blocks name an earlier K x K block, .factor = "L",
@@ -2187,8 +2187,7 @@ typedef struct gpumc_param {
     const size_t *location_index, *scale_index;
     size_t walk_dim;  /* d > 0: along dimension d (from 1) the location of each element is the element before
                          it, that of the first is `location`, one per walk; without location, covariates and
-                         factor the first is sampled as it is, with no location or scale,
-                         unless walk_from_zero is set */
+                         factor the first is sampled as it is, with no location or scale (walk_from_zero 0) */
     /* A stationary series, AR(1): an earlier block phi of kind GPUMC_INTERVAL or _UNIT within -1..1, of one
        value or one per walk. With m the location (NULL: 0), an element has location m + phi (previous - m),
        the first m, with scale tau / sqrt(1 - phi^2). Needs scale and walk_dim, no covariates or factor */
