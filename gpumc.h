@@ -5280,6 +5280,11 @@ static double gpumc__count_quantile(gpumc__count law, double p)
     return above;
 }
 
+/* GPUMC__MEMBERS of a family whose law is a gpumc__count. */
+#define GPUMC__COUNT_MEMBERS(family, n, names, condition, law, rng_value) \
+    GPUMC__MEMBERS(family, n, names, condition, gpumc__count_quantile(law, u), rng_value, law.mean, \
+                   law.variance)
+
 /* Binomial: P(Y <= k) is the lower tail of beta(n - k, k + 1) at 1 - p. */
 static gpumc__count gpumc__binomial_by_p(double n, double p)
 {
@@ -5303,9 +5308,8 @@ GPUMC__CDF_CALL(TRIALS_1, binomial, y, n, p)
         gpumc__add(dp, -side * n * gpumc__exp(gpumc__binomial_log_mass(k, n - 1, p) - tail.value));
     return gpumc__valid(gpumc__is_binomial(n, p), tail.value);
 }
-GPUMC__MEMBERS(binomial, 2, (n, p), gpumc__is_binomial(n, p),
-               gpumc__count_quantile(gpumc__binomial_by_p(n, p), u), gpumc__rng_binomial(rng, n, p),
-               n * p, n * p * (1 - p))
+GPUMC__COUNT_MEMBERS(binomial, 2, (n, p), gpumc__is_binomial(n, p), gpumc__binomial_by_p(n, p),
+                     gpumc__rng_binomial(rng, n, p))
 
 GPUMC__CDF_CALL(TRIALS_1, binomial_logit, y, n, eta)
 {
@@ -5313,10 +5317,8 @@ GPUMC__CDF_CALL(TRIALS_1, binomial_logit, y, n, eta)
     gpumc__add(deta, -tail.by_log);
     return gpumc__valid(gpumc__is_trials(n) && eta == eta, tail.value);
 }
-GPUMC__MEMBERS(binomial_logit, 2, (n, eta), gpumc__is_trials(n) && eta == eta,
-               gpumc__count_quantile(gpumc__binomial_by_logit(n, eta), u),
-               gpumc__rng_binomial(rng, n, gpumc__inv_logit(eta)), n * gpumc__inv_logit(eta),
-               n * gpumc__inv_logit(eta) * gpumc__inv_logit(-eta))
+GPUMC__COUNT_MEMBERS(binomial_logit, 2, (n, eta), gpumc__is_trials(n) && eta == eta,
+                     gpumc__binomial_by_logit(n, eta), gpumc__rng_binomial(rng, n, gpumc__inv_logit(eta)))
 
 /* The beta-binomial with n = size, a = x, b = y: adds up masses and their derivatives, each from the last by
    its ratio, going from k away from the mean, or the other way if more than half of the mass lies there. */
@@ -5344,12 +5346,10 @@ static gpumc__tail gpumc__beta_binomial_tail(const gpumc__count *law, double k, 
     GPUMC__RETURN(gpumc__tail, side, value, scale * sum_a, scale * sum_b, 0, 0, 0);
 }
 
-static double gpumc__beta_binomial_variance(double n, double a, double b)
-{ return n * (a / (a + b)) * (b / (a + b)) * ((a + b + n) / (a + b + 1)); }
 static gpumc__count gpumc__beta_binomial_count(double n, double a, double b)
 {
-    const double variance = gpumc__beta_binomial_variance(n, a, b);
-    GPUMC__RETURN(gpumc__count, gpumc__beta_binomial_tail, n, 0, a, b, 0, 0, n, n * (a / (a + b)), variance);
+    const double mean = n * (a / (a + b)), variance = mean * (b / (a + b)) * ((a + b + n) / (a + b + 1));
+    GPUMC__RETURN(gpumc__count, gpumc__beta_binomial_tail, n, 0, a, b, 0, 0, n, mean, variance);
 }
 static int gpumc__is_beta_binomial(double n, double a, double b)
 { return gpumc__is_trials(n) && gpumc__are_positive(a, b) && a + b <= DBL_MAX; }
@@ -5360,10 +5360,9 @@ GPUMC__CDF_CALL(TRIALS_2, beta_binomial, y, n, a, b)
     gpumc__add_2(da, tail.by_a, db, tail.by_b);
     return tail.value;
 }
-GPUMC__MEMBERS(beta_binomial, 3, (n, a, b), gpumc__is_beta_binomial(n, a, b),
-               gpumc__count_quantile(gpumc__beta_binomial_count(n, a, b), u),
-               gpumc__rng_binomial(rng, n, gpumc_rng_beta(rng, a, b)), n * (a / (a + b)),
-               gpumc__beta_binomial_variance(n, a, b))
+GPUMC__COUNT_MEMBERS(beta_binomial, 3, (n, a, b), gpumc__is_beta_binomial(n, a, b),
+                     gpumc__beta_binomial_count(n, a, b),
+                     gpumc__rng_binomial(rng, n, gpumc_rng_beta(rng, a, b)))
 
 static gpumc__count gpumc__poisson_count(double lambda, double log_lambda)
 { GPUMC__RETURN(gpumc__count, gpumc__by_gamma, 0, 0, lambda, 0, log_lambda, 0, GPUMC_INF, lambda, lambda); }
@@ -5375,9 +5374,8 @@ GPUMC__CDF_CALL(COUNT_1, poisson, y, lambda)
         gpumc__add(dlambda, -side * gpumc__exp(gpumc__poisson_log_mass(floor(y), lambda) - tail.value));
     return gpumc__valid(lambda >= 0, tail.value);
 }
-GPUMC__MEMBERS(poisson, 1, (lambda), lambda >= 0,
-               gpumc__count_quantile(gpumc__poisson_count(lambda, gpumc__log(lambda)), u),
-               gpumc__rng_poisson(rng, lambda), lambda, lambda)
+GPUMC__COUNT_MEMBERS(poisson, 1, (lambda), lambda >= 0, gpumc__poisson_count(lambda, gpumc__log(lambda)),
+                     gpumc__rng_poisson(rng, lambda))
 
 GPUMC__CDF_CALL(COUNT_1, poisson_log, y, eta)
 {
@@ -5385,9 +5383,8 @@ GPUMC__CDF_CALL(COUNT_1, poisson_log, y, eta)
     gpumc__add(deta, tail.by_log);
     return gpumc__valid(eta == eta, tail.value);
 }
-GPUMC__MEMBERS(poisson_log, 1, (eta), eta == eta,
-               gpumc__count_quantile(gpumc__poisson_count(gpumc__exp(eta), eta), u),
-               gpumc__rng_poisson(rng, gpumc__exp(eta)), gpumc__exp(eta), gpumc__exp(eta))
+GPUMC__COUNT_MEMBERS(poisson_log, 1, (eta), eta == eta, gpumc__poisson_count(gpumc__exp(eta), eta),
+                     gpumc__rng_poisson(rng, gpumc__exp(eta)))
 
 /* Negative binomial: beta(phi, k + 1) at x = phi / (phi + mu); its tail's derivative in phi is that in a at
    fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
@@ -5411,16 +5408,15 @@ GPUMC__CDF_CALL(COUNT_2, neg_binomial_2, y, mu, phi)
     gpumc__add(dmu, dlog_mu / mu);
     return gpumc__valid(mu > 0, value);
 }
-GPUMC__MEMBERS(neg_binomial_2, 2, (mu, phi), gpumc__are_positive(mu, phi),
-               gpumc__count_quantile(gpumc__neg_binomial_count(mu, gpumc__log(mu), phi), u),
-               gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (mu / phi)), mu, mu + mu * (mu / phi))
+GPUMC__COUNT_MEMBERS(neg_binomial_2, 2, (mu, phi), gpumc__are_positive(mu, phi),
+                     gpumc__neg_binomial_count(mu, gpumc__log(mu), phi),
+                     gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (mu / phi)))
 
 GPUMC__CDF_CALL(COUNT_2, neg_binomial_2_log, y, eta, phi)
 { return gpumc__neg_binomial_cdf(side, y, gpumc__exp(eta), eta, phi, deta, dphi); }
-GPUMC__MEMBERS(neg_binomial_2_log, 2, (eta, phi), eta == eta && phi > 0,
-               gpumc__count_quantile(gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi), u),
-               gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)), gpumc__exp(eta),
-               gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi).variance)
+GPUMC__COUNT_MEMBERS(neg_binomial_2_log, 2, (eta, phi), eta == eta && phi > 0,
+                     gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi),
+                     gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)))
 
 /* The probability that a Brownian path that first reaches 1 at time x has not been at -1 before, whatever its
    drift: a ratio of densities, by the series for small and for large times. */
