@@ -23,7 +23,7 @@
    theta[6]      4.048      0.074      4.864     -4.135      4.300     11.632      4371      3457   1.000
    theta[7]      6.327      0.083      4.926     -0.929      5.886     15.316      3628      3329   1.002
    theta[8]      4.799      0.080      5.206     -3.427      4.730     12.957      4277      3544   1.001
-   gradients=6454 divergences=0 warmup_s=0.0033 sampling_s=0.0030
+   gradients=6453 divergences=0 warmup_s=0.0033 sampling_s=0.0030
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

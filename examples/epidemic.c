@@ -23,7 +23,7 @@
    R0              3.2325     0.0042     0.2848     2.8168     3.2118     3.7273      5188      3147   1.002
    recovery        1.8641     0.0023     0.1611     1.6163     1.8569     2.1443      5064      3099   1.003
    predicted: 14 predicted values, not shown
-   gradients=22034 divergences=0 warmup_s=0.0825 sampling_s=0.3711
+   gradients=22080 divergences=0 warmup_s=0.0825 sampling_s=0.3711
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -26,7 +26,7 @@
    beta[9]    -0.91993    0.00071    0.04488   -0.99410   -0.91955   -0.84607      3960      3362   1.001
    beta[10]   -0.70189    0.00063    0.04268   -0.77235   -0.70124   -0.63271      4530      3496   1.000
    ... 10 more, largest r_hat: beta[20] 1.001; smallest ess: beta[12] 3159
-   gradients=5508 divergences=0 warmup_s=0.0187 sampling_s=0.0496
+   gradients=5587 divergences=0 warmup_s=0.0187 sampling_s=0.0496
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

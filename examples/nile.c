@@ -21,7 +21,7 @@
    level of 1900        911.6   817.1 to  997.8
    level of 1970        792.8   670.9 to  907.7
    flow of 1971         795.7   548.1 to 1039.9
-   gradients=23939 divergences=0 warmup_s=0.0206 sampling_s=0.0739
+   gradients=23929 divergences=0 warmup_s=0.0206 sampling_s=0.0739
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -25,7 +25,7 @@
    sigma    0.13864    0.00060    0.03986    0.08687    0.13215    0.21248      4944      2756   1.000
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=14972 divergences=0 warmup_s=0.0032 sampling_s=0.0073
+   gradients=14943 divergences=0 warmup_s=0.0032 sampling_s=0.0073
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
