@@ -1571,7 +1571,7 @@ static void check_noisy_counts(void)
     const gpumc_param two[] = { { .name = "log_mu" }, { .name = "phi", .kind = GPUMC_POSITIVE } };
     double y[49];
     const gpumc_model m = { .params = two, .n_params = 2, .log_density = noisy_counts, .data = y };
-    for (uint64_t seed = 1; seed < 200; seed += 2) {
+    for (uint64_t seed = 1; seed < (getenv("QUICK") ? 6 : 200); seed += 2) {
         const gpumc_sample_options o = { .seed = seed };
         gpumc_rng rng = gpumc_rng_at(seed, 3, 0, 0);
         gpumc_fit fit;
@@ -2524,7 +2524,7 @@ static void check_large(void)
     const gpumc_param three[] = { { .name = "A", .kind = GPUMC_POSITIVE }, { .name = "E", .kind = GPUMC_POSITIVE },
                                   { .name = "s", .kind = GPUMC_POSITIVE } };
     const gpumc_model m = { .params = three, .n_params = 3, .log_density = arrhenius };
-    for (uint64_t seed = 0; seed < 10; seed++) {
+    for (uint64_t seed = 0; seed < (getenv("QUICK") ? 1 : 10); seed++) {
         const gpumc_sample_options o = { .seed = seed, .max_treedepth = 8 };
         gpumc_fit fit;
         CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
