@@ -403,21 +403,23 @@ static void check_steps(void)
     gpumc_free(&fit);
 }
 
-/* x^-1.5 near 0: differences, unlike slopes, do not overflow where numbers end, and chains that pile up there mix. */
+/* x^-1.5 near 0: differences, unlike slopes, do not overflow where numbers end, and chains that pile up there mix.
+   x^-1 spreads draws over many orders of magnitude: towards 0, where differences say that it does not fall. */
 static double endless(const double *x, void *data)
-{ (void)data; return -1.5 * log(x[0]) - x[0] + gpumc_std_normal_lpdf(x[1], NULL); }
+{ return *(const double *)data * log(x[0]) - x[0] + gpumc_std_normal_lpdf(x[1], NULL); }
 static void check_improper(void)
 {
-    gpumc_param two[] = { { .name = "a", .kind = GPUMC_POSITIVE }, { .name = "b" } };
-    const gpumc_model m = { .params = two, .n_params = 2, .log_density_only = endless };
-    for (int k = 0; k < 2; k++) {
+    static const gpumc_kind kinds[] = { GPUMC_POSITIVE, GPUMC_LOWER, GPUMC_POSITIVE };
+    static const char *const words[] = { "", "", "towards zero" };
+    double powers[] = { -1.5, -1.5, -1 };
+    for (int k = 0; k < 3; k++) {
+        const gpumc_param two[] = { { .name = "a", .kind = kinds[k] }, { .name = "b" } };
+        const gpumc_model m = { .params = two, .n_params = 2, .log_density_only = endless, .data = &powers[k] };
         gpumc_fit fit;
         CHECK(gpumc_sample(&m, NULL, &fit) == GPUMC_OK, "%s", fit.message);
-        CHECK(fit.n_warnings > 0 && fit.warnings[0].code == GPUMC_W_IMPROPER, "an improper density passes: %s",
-              fit.n_warnings ? fit.warnings[0].text : "no warning");
-        CHECK(k == 1 || !strstr(fit.warnings[0].text, "upper tail"), "%s", fit.warnings[0].text);
+        CHECK(fit.n_warnings > 0 && fit.warnings[0].code == GPUMC_W_IMPROPER && strstr(fit.warnings[0].text, words[k]),
+              "an improper density passes: %s", fit.n_warnings ? fit.warnings[0].text : "no warning");
         gpumc_free(&fit);
-        two[0].kind = GPUMC_LOWER;                           /* than 0 */
     }
 }
 
