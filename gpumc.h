@@ -6548,7 +6548,7 @@ typedef struct gpumc__link {
     int n_used;                      /* notches in use */
     unsigned char used[GPUMC__FULL + 1];
     int anchored;                    /* the anchors, or messages, are in force */
-    gpumc__noise noise, found;       /* in force with the anchors; found: to be so next */
+    gpumc__noise noise, found;       /* in force with the anchors; found: to be so next, what J refers to */
     size_t factor, rank, n_kin;      /* natural offset of L; this block's row in L; number of rows */
     size_t diagonal;                 /* natural offset of L_kk, or GPUMC__NONE */
     const struct gpumc__link *elder; /* the block of the row before */
@@ -15242,9 +15242,10 @@ static void gpumc__centring_late(gpumc_adapt *a, gpumc__placed *p, double *weigh
 }
 
 /* ---- the noise of the data ----
-   How much more the data of a link say in one draw than on average (gpumc__news) is the regression of pulls
-   on b - J theta: sum (b - J theta) pull / sum (b - J theta)^2, exact for normal data whatever J and b, with
-   no further weights. A positive value with a power that explains most of it is the noise's scale. */
+   How much more the data of a link say in one draw than J and b (gpumc__news) is the regression of pulls on
+   b - J theta: sum (b - J theta) pull / sum (b - J theta)^2, exact for normal data whatever J and b, with no
+   further weights. A positive value with a power that explains most of it is the noise's scale; the constant
+   of that regression makes J and b those of the unit that is kept. */
 enum { GPUMC__NOISE_LEAST = 20 };
 
 /* Writes J and b of every element, from weights and anchors as found, to the first two rows of moments. */
@@ -24040,10 +24041,11 @@ static void gpumc__fresh_count(gpumc__fresh *s)
         s->inside += gpumc__fresh_is_in(s, s->climb.mean, s->q_K, s->draws + k * s->n) / (double)s->n_draws;
 }
 
-/* Starts as chains do or, every other time, within 10 sd of the draws' mean. Returns 0 if none is usable. */
+/* Starts as chains do or, every other time, within 10, 100 or 1000 sd of the draws' mean. Returns 0 if none is
+   usable. */
 static int gpumc__fresh_start(gpumc__fresh *s)
 {
-    static const double reach[] = { 10, 100, 10, 1000, 10 };         /* sds from the draws' mean */
+    static const double reach[] = { 10, 100, 10, 1000, 10 };
     gpumc__climb *c = &s->climb;
     const int about = s->number % 2;
     for (int t = 0; t < GPUMC__FRESH_TRIES; t++) {

@@ -417,8 +417,9 @@ static void check_improper(void)
         const gpumc_model m = { .params = two, .n_params = 2, .log_density_only = endless, .data = &powers[k] };
         gpumc_fit fit;
         CHECK(gpumc_sample(&m, NULL, &fit) == GPUMC_OK, "%s", fit.message);
-        CHECK(fit.n_warnings > 0 && fit.warnings[0].code == GPUMC_W_IMPROPER && strstr(fit.warnings[0].text, words[k]),
-              "an improper density passes: %s", fit.n_warnings ? fit.warnings[0].text : "no warning");
+        CHECK(fit.n_warnings > 0 && fit.warnings[0].code == GPUMC_W_IMPROPER
+              && strstr(fit.warnings[0].text, words[k]), "an improper density passes: %s",
+              fit.n_warnings ? fit.warnings[0].text : "no warning");
         gpumc_free(&fit);
     }
 }
