@@ -24041,7 +24041,7 @@ static void gpumc__fresh_count(gpumc__fresh *s)
         s->inside += gpumc__fresh_is_in(s, s->climb.mean, s->q_K, s->draws + k * s->n) / (double)s->n_draws;
 }
 
-/* Starts as chains do or, every other time, within 10, 100 or 1000 sd of the draws' mean. Returns 0 if none is
+/* Starts as chains do or, every other time, within `reach` sd of the draws' mean. Returns 0 if none is
    usable. */
 static int gpumc__fresh_start(gpumc__fresh *s)
 {

@@ -19,37 +19,27 @@ enum { N_STRUCTURES = 300, N_BROKEN = 60, N_RANKED = 100, N_BINS = 10, MAX_BLOCK
 #define PULL_1 g[0] += d
 #define PULL_2 g[0] += d, g[1] += d * x[1]
 #define PULL_3 g[0] += d, g[1] += d * x[1], g[2] += d
-#define ROWS(n, columns) \
-    GPUMC_ROW(normal_##n, n, 1, columns) \
+#define ROW(name, n, shared, columns, log_density) \
+    GPUMC_ROW(name##_##n, n, shared, columns) \
     { \
         gpumc_real d = 0; \
-        const gpumc_real lp = gpumc_normal_lpdf(x[0], TERMS_##n, p[n], NULL, &d, &g[n]); \
+        const gpumc_real lp = log_density; \
         PULL_##n; \
         return lp; \
-    } \
-    GPUMC_ROW(binary_##n, n, 0, columns) \
-    { \
-        gpumc_real d = 0; \
-        const gpumc_real lp = gpumc_bernoulli_logit_lpmf(x[0], TERMS_##n, &d); \
-        PULL_##n; \
-        return lp; \
-    } \
-    GPUMC_ROW(count_##n, n, 0, columns) \
-    { \
-        gpumc_real d = 0; \
-        const gpumc_real lp = gpumc_poisson_log_lpmf(x[0], TERMS_##n, &d); \
-        PULL_##n; \
-        return lp; \
-    } \
-    static void make_normal_##n(const double *p, const double *x, gpumc_rng *rng, double *y) \
-    { (void)x, *y = TERMS_##n + p[n] * gpumc_rng_normal(rng); } \
-    static void make_binary_##n(const double *p, const double *x, gpumc_rng *rng, double *y) \
-    { (void)x, *y = gpumc_rng_uniform(rng) < gpumc_inv_logit(TERMS_##n); } \
-    static void make_count_##n(const double *p, const double *x, gpumc_rng *rng, double *y) \
-    { (void)x, *y = gpumc_poisson_rng(rng, fmin(exp(TERMS_##n), 1e6)); }
-ROWS(1, 1)
-ROWS(2, 2)
-ROWS(3, 2)
+    }
+#define MAKER(name, n, value) \
+    static void make_##name##_##n(const double *p, const double *x, gpumc_rng *rng, double *y) \
+    { (void)x, *y = value; }
+#define FAMILIES(n, columns) \
+    ROW(normal, n, 1, columns, gpumc_normal_lpdf(x[0], TERMS_##n, p[n], NULL, &d, &g[n])) \
+    ROW(binary, n, 0, columns, gpumc_bernoulli_logit_lpmf(x[0], TERMS_##n, &d)) \
+    ROW(count, n, 0, columns, gpumc_poisson_log_lpmf(x[0], TERMS_##n, &d)) \
+    MAKER(normal, n, TERMS_##n + p[n] * gpumc_rng_normal(rng)) \
+    MAKER(binary, n, gpumc_rng_uniform(rng) < gpumc_inv_logit(TERMS_##n)) \
+    MAKER(count, n, gpumc_poisson_rng(rng, fmin(exp(TERMS_##n), 1e6)))
+FAMILIES(1, 1)
+FAMILIES(2, 2)
+FAMILIES(3, 2)
 static const gpumc_row_kind *const row_kinds[N_FAMILIES][3] = {
     { &normal_1, &normal_2, &normal_3 }, { &binary_1, &binary_2, &binary_3 }, { &count_1, &count_2, &count_3 } };
 static void (*const makers[N_FAMILIES][3])(const double *, const double *, gpumc_rng *, double *) = {
@@ -254,6 +244,14 @@ static void count_rank(tally *t, role of, double less, double jitter)
     t->n[of]++;
 }
 
+/* Number of values of a block. */
+static size_t n_values(size_t size, const size_t *dims, size_t n_dims)
+{
+    size_t n = n_dims > 0 ? 1 : size > 0 ? size : 1;
+    for (size_t d = 0; d < n_dims; d++) n *= dims[d];
+    return n;
+}
+
 static double density_at(const gpumc_model *m, const double *x)
 {
     static double g[MAX_VALUES];
@@ -268,7 +266,7 @@ static void rank_all(structure *s, const gpumc_model *m, const gpumc_fit *f, con
     for (size_t b = 0, at = 0, n; b <= s->n_params; b++, at += n) {
         const int whole = b == s->n_params;
         const gpumc_param *p = whole ? NULL : &m->params[b];
-        n = whole ? 0 : p->n_dims ? p->dims[0] * p->dims[1] : p->size > 0 ? p->size : 1;
+        n = whole ? 0 : n_values(p->size, p->dims, p->n_dims);
         const size_t i = whole ? 0 : at + (s->roles[b] == CORRELATION ? n - 2 : any(s, n));
         less = 0;
         for (size_t k = 0; k < N_RANKED; k++) {
@@ -298,14 +296,14 @@ static void run(structure *s, uint32_t seed, double wide, tally *t)
     CHECK(gpumc_hier_prior_draw(h, &rng, truth, &error) == GPUMC_OK, "structure %d: %s", (int)seed, error.text);
     for (size_t b = 0, at = 0; b < s->n_params; b++) {
         const gpumc_param *p = &m->params[b];
-        const size_t n = p->n_dims ? p->dims[0] * p->dims[1] : p->size > 0 ? p->size : 1;
+        const size_t n = n_values(p->size, p->dims, p->n_dims);
         for (size_t i = 0; i < n; i++, at++) if (s->roles[b] == ELEMENT) truth[at] *= wide;
     }
     m->generate(truth, &rng, out, m->data);
     double most = 0;
     for (size_t o = 0, at = 0; o < m->n_outputs; o++) {
         const gpumc_output *b = &m->outputs[o];
-        const size_t n = b->n_dims ? b->dims[0] * (b->n_dims > 1 ? b->dims[1] : 1) : b->size > 0 ? b->size : 1;
+        const size_t n = n_values(b->size, b->dims, b->n_dims);
         for (size_t q = 0; q < s->n_sets; q++)
             for (size_t i = 0; strcmp(b->name, s->outputs[q]) == 0 && i < n; i++) {
                 s->y[q][i] = out[at + i];
