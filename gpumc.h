@@ -15206,15 +15206,13 @@ static void gpumc__centring_late(gpumc_adapt *a, gpumc__placed *p, double *weigh
 {
     const gpumc__link *k = &p->link;
     const double *theta = a->moments + p->free_at;
-    const int is_noisy = k->found.halves != 0;
     double *units = gpumc__adapt_units(a, k), least = GPUMC_INF, most = 0, sum = 0;
     size_t size = 0;
     for (size_t j = 0; j < k->size; j++) {
         const double *unit = units + 3 * k->unit[j], J = gpumc__centring_J(theta[a->dim + j], anchors[j],
                                                                            theta[4 * a->dim + j], unit[2]);
         const double odds = gpumc__exp(2 * unit[0]) * J;
-        anchors[j] = is_noisy && J > 0 ? theta[j] + weights[j] / J
-                                       : weights[j];           /* the mean pull, until the weight is known */
+        anchors[j] = J > 0 ? theta[j] + weights[j] / J : theta[j];
         weights[j] = odds / (1 + odds);
         if (gpumc__link_is_start(k, j)) continue;
         gpumc__include(&least, &most, odds);
@@ -15229,14 +15227,12 @@ static void gpumc__centring_late(gpumc_adapt *a, gpumc__placed *p, double *weigh
         units[3 * u] -= 0.5 * gpumc__log(mean * (1 / gpumc__notch[common] - 1));
     double least_full = GPUMC_INF, most_full = 0;
     for (size_t j = 0; j < k->size; j++) {
-        const double tau0 = gpumc__exp(units[3 * k->unit[j]]), full = weights[j] / (1 - weights[j]);
+        const double full = weights[j] / (1 - weights[j]);
         const int notch = alike ? (int)common : gpumc__nearest_notch(weights[j]);
-        const double c = gpumc__notch[notch], odds = c / (1 - c);
         if (notch == GPUMC__FULL && !gpumc__link_is_start(k, j))
             gpumc__include(&least_full, &most_full, full);
         weights[j] = notch;
-        if (notch == 0 || (notch == GPUMC__FULL && !is_noisy)) anchors[j] = theta[j];
-        else if (!is_noisy) anchors[j] = theta[j] + anchors[j] * tau0 * tau0 / odds;
+        if (notch == 0) anchors[j] = theta[j];
     }
     gpumc__centring_most(&p->link, least_full, most_full);
 }
@@ -15870,7 +15866,9 @@ static void gpumc__adapt_try(gpumc_adapt *a, gpumc_nuts *const *chains, double e
 {
     const double off = gpumc__fit_error(a);
     if (a->options.sampler == GPUMC_SAMPLER_NUTS || a->guided) return;
-    if (a->sampler != GPUMC_SAMPLER_NUTS && (!(off < GPUMC__SPRING_KEEPS) || gpumc__spring_hits(a)))
+    const int kept = off < GPUMC__SPRING_KEEPS;
+    if (!kept) memset(a->swung, 0, sizeof a->swung);
+    if (a->sampler != GPUMC_SAMPLER_NUTS && (!kept || gpumc__spring_hits(a)))
         gpumc__adapt_trees(a, chains);
     else if (a->sampler == GPUMC_SAMPLER_NUTS && gpumc__spring_pays(a, off)) {
         a->tree_step = eps;
