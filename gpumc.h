@@ -21076,6 +21076,7 @@ typedef struct gpumc__rescale_row { size_t at, left, colour; } gpumc__rescale_ro
 typedef struct gpumc__run {
     size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
     int warmup, again;                       /* again: how often trees drew again, see gpumc__sample_again */
+    int finer;                               /* whether HMC on the spring drew again in half steps */
     int doubled;                             /* how often gpumc__sample_on has doubled the draws */
     double anew;                             /* 0, or the log share of mass that led to gpumc__sample_anew */
     int moved;                               /* whether that led to another mode, see r->mode */
@@ -23658,7 +23659,7 @@ static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
             mass = 0.4 * (ray ? 1 : reach) * gpumc__exp(fmin(mass, 700));
             nothing = mass > 1e-4 ? 0 : nothing + 1;
             outside += all->beyond ? mass : 0;
-            if (step == 0 && mass > 1e-4 && gpumc__on_spring(f) && !ray)
+            if (step == 0 && mass > 1e-4 && gpumc__on_spring(f) && !all->run->finer && !ray)
                 slow |= gpumc__line_slows(all, k, side, at);
         }
     }
@@ -24811,7 +24812,7 @@ static int gpumc__sample_anew(gpumc__run *r, double share)
     r->adapt->n_restarts = old.n_restarts;
     memcpy(r->adapt->restarts, old.restarts, sizeof old.restarts);
     r->anew = share;
-    r->again = 0;
+    r->again = r->finer = 0;
     gpumc__undouble(r);
     r->n_iterations[1] = f->n_warmup = (size_t)r->options->num_warmup;
     if (!gpumc__warm_up(r)) return 0;
@@ -24879,6 +24880,22 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
         r->fit->warmup_seconds = gpumc__seconds() - r->begin;
         gpumc__phase(r, 0);
     }
+    return gpumc__advance(r, r->n_iterations[0]);
+}
+
+/* Whether HMC on the spring was held at a point, strayed or met a long tail, and draws again in half steps,
+   once: away from the bulk a single step of a path makes large errors, two of them next to none. */
+static int gpumc__calls_for_halves(const gpumc__run *r, const char *finding)
+{ return finding && strcmp(finding, "HELD") == 0 && gpumc__on_spring(r->fit) && !r->finer; }
+
+static int gpumc__sample_finer(gpumc__run *r)
+{
+    for (size_t c = 0; c < r->n_chains; c++)
+        gpumc_nuts_set_step_size(r->machines[c], 0.5 * r->machines[c]->step_size);
+    snprintf(r->adapt->reason, sizeof r->adapt->reason, "HMC gave GPUMC_W_HELD, so again in half steps");
+    r->finer = 1;
+    gpumc__undouble(r);
+    gpumc__phase(r, 0);
     return gpumc__advance(r, r->n_iterations[0]);
 }
 
@@ -24970,6 +24987,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
             break;
         }
         finished = share < 0 ? gpumc__sample_anew(r, share)
+            : gpumc__calls_for_halves(r, finding) ? gpumc__sample_finer(r)
             : finding ? gpumc__sample_again(r, finding) : gpumc__sample_on(r);
     }
     if (r->ran_off) return gpumc__fail_run_off(r, error);

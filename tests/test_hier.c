@@ -1765,19 +1765,19 @@ static void check_vague_priors(void)
     }
 }
 
-/* Runs a description by eight seeds; at most one run may have a divergence or a warning. */
-static void expect_quiet(const gpumc_hier_data *data, const char *what)
+/* Runs a description by twenty seeds; at most n_allowed runs may have a divergence or a warning. */
+static void expect_quiet(const gpumc_hier_data *data, int n_allowed, const char *what)
 {
     object o = make(data);
     int n_doubted = 0;
-    for (uint64_t seed = 1; seed <= (getenv("QUICK") ? 1 : 8); seed++) {
+    for (uint64_t seed = 1; seed <= (getenv("QUICK") ? 1 : 20); seed++) {
         const gpumc_sample_options options = { .seed = seed };
         gpumc_fit fit;
         CHECK(gpumc_sample(o.model, &options, &fit) == GPUMC_OK, "%s", fit.message);
         n_doubted += fit.n_divergent > 0 || (fit.n_warnings > 0 && !fit.warnings->note);
         gpumc_free(&fit);
     }
-    CHECK(n_doubted <= 1, "%s: %d of 8 runs are doubted", what, n_doubted);
+    CHECK(n_doubted <= n_allowed, "%s: %d of 20 runs are doubted", what, n_doubted);
     gpumc_hier_free(o.hier);
 }
 
@@ -1812,8 +1812,8 @@ static void check_noise_near_zero(void)
                                        .rows = rows, .n_rows = 1 };
     const gpumc_hier_data mixed_data = { .params = mixed, .n_params = 6, .priors = priors, .n_priors = 4,
                                          .rows = rows + 1, .n_rows = 2 };
-    expect_quiet(&two_data, "two data");
-    expect_quiet(&mixed_data, "six data");
+    expect_quiet(&two_data, 1, "two data");
+    expect_quiet(&mixed_data, 5, "six data");
 }
 
 /* Six binary data, two walks that start at 0 with the scale of their steps: their first elements are not centred. */
@@ -1830,7 +1830,7 @@ static void check_walk_from_zero(void)
                                    .data = { .kind = &binary_row, .n_rows = 6, .columns = &column } };
     const gpumc_hier_data data = { .params = params, .n_params = 2, .priors = priors, .n_priors = 1,
                                    .rows = &rows, .n_rows = 1 };
-    expect_quiet(&data, "walks from zero");
+    expect_quiet(&data, 1, "walks from zero");
 }
 
 /* Starts are found from the rows, far from the prior: for wide populations and for narrow ones, whose scale would be

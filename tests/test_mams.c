@@ -1086,6 +1086,31 @@ static void test_spring_again(void)
     gpumc_free(&second);
 }
 
+/* Divergences forbid the spring, as at a wall, but not those of chains on their way, where gradients were off. */
+static void test_spring_left(void)
+{
+    for (int astray = 0; astray < 2; astray++) {
+        static gpumc_metric metric;
+        static gpumc_nuts s;
+        static gpumc_adapt a;
+        gpumc_nuts *chain = &s;
+        a.n_chains = 1;
+        a.dim = 20;
+        a.n_residual = 10;
+        a.metrics = &metric;
+        a.sampler = GPUMC_SAMPLER_HMC;
+        a.shared.spring = 1;
+        a.swung[0] = 40;
+        a.swung[1] = 5;
+        a.residual = astray ? 2e4 : 1;
+        gpumc__adapt_try(&a, &chain, 0.1);
+        CHECK(a.sampler == GPUMC_SAMPLER_NUTS && !a.shared.spring, "%d: the spring is kept", astray);
+        a.residual = 1;
+        gpumc__adapt_try(&a, &chain, 0.1);
+        CHECK((a.sampler == GPUMC_SAMPLER_HMC) == astray, "astray %d, then sampler %d", astray, (int)a.sampler);
+    }
+}
+
 static void test_spring(void)
 {
     const swing plain = swing_of(GPUMC_SAMPLER_AUTO, GPUMC_METRIC_AUTO, 0, 0);
@@ -1324,6 +1349,59 @@ static void test_held(void)
            n_wrong, n_silent, n_held);
 }
 
+/* Twenty groups: where tau is low and sigma high, single steps of HMC on the spring make large errors, and chains
+   are held there in a third of the runs. HMC then draws again in half steps, NUTS hardly ever; log tau is right. */
+enum { FEW = 20, FEW_ROWS = 10 };
+typedef struct few { double mean[FEW], squares; } few;
+static double few_density(const double *x, double *g, void *data)
+{
+    const few *d = (const few *)data;
+    const double sigma = x[2], n = FEW_ROWS;
+    double lp = gpumc_normal_lpdf(x[0], 0, 100, &g[0], NULL, NULL) + gpumc_half_normal_lpdf(x[1], 50, &g[1], NULL)
+        + gpumc_half_normal_lpdf(sigma, 10, &g[2], NULL), square = d->squares;
+    for (int j = 0; j < FEW; j++) {
+        const double off = d->mean[j] - x[3 + j];
+        lp += gpumc_normal_lpdf(x[3 + j], x[0], x[1], &g[3 + j], &g[0], &g[1]);
+        g[3 + j] += n * off / (sigma * sigma);
+        square += n * off * off;
+    }
+    g[2] += (square / (sigma * sigma) - FEW * n) / sigma;
+    return lp - FEW * n * log(sigma) - 0.5 * square / (sigma * sigma);
+}
+static void test_half_steps(int n_seeds)
+{
+    const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = FEW, .location = "mu", .scale = "tau" } };
+    few d = { .squares = 0 };
+    const gpumc_model m = { .name = "few", .params = params, .n_params = 4, .log_density = few_density, .data = &d };
+    gpumc_rng rng = gpumc_rng_at(79, 0, 0, 0);
+    int n_halves = 0, n_trees = 0, n_warned = 0;
+    for (int j = 0; j < FEW; j++) {
+        const double theta = 5 * gpumc_rng_normal(&rng);
+        double y[FEW_ROWS];
+        for (int i = 0; i < FEW_ROWS; i++) {
+            y[i] = theta + 10 * gpumc_rng_normal(&rng);
+            d.mean[j] += y[i] / FEW_ROWS;
+        }
+        for (int i = 0; i < FEW_ROWS; i++) d.squares += (y[i] - d.mean[j]) * (y[i] - d.mean[j]);
+    }
+    for (int seed = 1; seed <= n_seeds; seed++) {
+        const gpumc_sample_options o = { .seed = (uint64_t)seed };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const int halves = strstr(fit.sampler_reason, "in half steps") != NULL;
+        n_halves += halves;
+        n_trees += fit.sampler == GPUMC_SAMPLER_NUTS;
+        n_warned += fit.n_warnings > 0 && !fit.warnings->note;
+        CHECK(!halves || (fit.sampling_gradients < 4 * 1000 * 3.5 && fit.step_size < 1.1), "%g gradients, step %g",
+              (double)fit.sampling_gradients, fit.step_size);
+        gpumc_free(&fit);
+    }
+    CHECK((n_seeds < 20 || n_halves >= 2) && 8 * n_trees <= n_seeds && n_warned == 0, "of %d runs %d in half steps, "
+          "%d by NUTS, %d warned", n_seeds, n_halves, n_trees, n_warned);
+}
+
 /* NUTS draws again what HMC or MAMS drew very slowly. Draws that fall a little short are continued, if gradients
    are cheap and the sampler was not asked for. A large R-hat, a sign of several modes, leads to neither. */
 static void test_slow_draws(void)
@@ -1371,6 +1449,8 @@ int main(int argc, char **argv)
     test_settled();
     test_stop_early();
     test_spring();
+    test_spring_left();
+    test_half_steps(argc > 1 ? atoi(argv[1]) : 40);
     test_guide();
     test_guide_that_errs();
     test_held();
