@@ -1193,7 +1193,7 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     X(REAL_3, CALL, exp_mod_normal, "mu real, sigma > 0, rate > 0", "real") \
     X(REAL_3, CALL, skew_normal, "mu real, sigma > 0, alpha real", "real") \
     X(REAL_2, LEAF, lognormal, "mu real, sigma > 0", "y > 0") \
-    X(REAL_2, CALL, inv_gaussian, "mu > 0, shape > 0", "y > 0") \
+    X(REAL_2, LEAF, inv_gaussian, "mu > 0, shape > 0", "y > 0") \
     X(REAL_1, LEAF, exponential, "rate > 0", "y >= 0") \
     X(REAL_2, CALL, gamma, "shape > 0, rate > 0", "y >= 0") \
     X(REAL_2, CALL, inv_gamma, "shape > 0, scale > 0", "y > 0") \
@@ -1499,6 +1499,27 @@ GPUMC_FN gpumc_real gpumc_inv_gaussian_lpdf(GPUMC__TAKES(REAL_2, y, mu, shape))
     gpumc__add_2(dmu, by_mu, dshape, half * (1 / shape - square));
     return gpumc__valid((mu > 0) & (shape > 0), gpumc__outside((y <= 0) | (y == GPUMC_INF),
                                                                value - GPUMC_R(GPUMC_LOG_SQRT_2PI)));
+}
+/* With l = sqrt(shape / y) (y / mu - 1), r = sqrt(shape / y) (y / mu + 1), phi = phi(l), M the Mills ratio:
+   P(Y <= y) = phi (M(-l) + M(r)), P(Y > y) = phi (M(l) - M(r)), where M(l) - M(r) = M(l) M(r) (r - l + e(r)
+   - e(l)) with e(x) = 1 / M(x) - x. */
+GPUMC__CDF_LEAF(REAL_2, inv_gaussian, y, mu, shape)
+{
+    const int inside = (y > 0) & (y < GPUMC_INF);
+    const gpumc_real x = inside ? y : mu, root = gpumc_sqrt(shape / x), m = x / mu, l = root * (m - 1);
+    const gpumc_real r = root * (m + 1), excess = gpumc__mills_excess(r), mills = 1 / (r + excess);
+    const gpumc_real size = gpumc_fabs(l), own = gpumc__mills_excess(size), outer = 1 / (size + own);
+    const gpumc_real inv_phi = gpumc__times_exp_square(2.5066282746310002, size, 0.5);
+    const gpumc_real inner = inv_phi - outer, gap = 2 * root + excess - (l < 0 ? size + 1 / inner : own);
+    const gpumc_real below = (l < 0 ? outer : inner) + mills, above = (l < 0 ? inner : outer) * mills * gap;
+    const gpumc_real part = side > 0 ? below : above, rest = (side > 0 ? above : below) / inv_phi;
+    const gpumc_real near_1 = gpumc_log1p(-rest), bell = GPUMC_R(-0.5) * l * l - GPUMC_R(GPUMC_LOG_SQRT_2PI);
+    const gpumc_real other = bell + gpumc_log(part), e = inside ? side / part : 0;
+    const gpumc_real value = ((side * l > 0) & (rest < GPUMC_R(0.5))) ? near_1 : other;
+    gpumc__add_3(dy, e * root / x, dmu, -2 * shape / (mu * mu) * e * mills,
+                 dshape, e * mills * (l - excess) / (root * x));
+    return gpumc__valid((y == y) & (mu > 0) & (shape > 0),
+                        y <= 0 ? gpumc__below(side) : y < GPUMC_INF ? value : gpumc__below(-side));
 }
 /* ---- exponential: log p = log rate - rate y, P(Y > y) = exp(-rate y) ----------- >>exponential */
 GPUMC_FN gpumc_real gpumc_exponential_lpdf(GPUMC__TAKES(REAL_1, y, rate))
@@ -4986,25 +5007,6 @@ GPUMC__MEMBERS(lognormal, 2, (mu, sigma), gpumc__is_scaled(mu, sigma),
                gpumc__exp(gpumc_normal_quantile(u, mu, sigma)), gpumc__exp(gpumc_normal_rng(rng, mu, sigma)),
                gpumc__exp(mu + 0.5 * sigma * sigma), gpumc__lognormal_variance(mu, sigma * sigma))
 
-/* With l = sqrt(shape / y) (y / mu - 1), r = sqrt(shape / y) (y / mu + 1), phi = phi(l), M the Mills ratio:
-   P(Y <= y) = phi (M(-l) + M(r)), P(Y > y) = phi (M(l) - M(r)). */
-GPUMC__CDF_CALL(REAL_2, inv_gaussian, y, mu, shape)
-{
-    const double x = y > 0 && y < GPUMC_INF ? y : mu, root = gpumc__sqrt(shape / x), m = x / mu;
-    const double l = root * (m - 1), r = root * (m + 1), bell = -0.5 * l * l - GPUMC_LOG_SQRT_2PI;
-    const double mills = gpumc_mills(r), below = gpumc_mills(-l) + mills;
-    const double above = gpumc__mills_gap(l, 2 * root);
-    const double part = side > 0 ? below : above, rest = bell + gpumc__log(side > 0 ? above : below);
-    const double value = side * l > 0 && rest < -GPUMC_LOG_2 ? gpumc_log1p(-gpumc__exp(rest))
-                                                              : bell + gpumc__log(part);
-    if (y > 0 && y < GPUMC_INF) {
-        const double e = side / part;
-        gpumc__add_3(dy, e * root / x, dmu, -2 * shape / (mu * mu) * e * mills,
-                     dshape, e * mills * (l - gpumc_mills_excess(r)) / (root * x));
-    }
-    return gpumc__valid(y == y && mu > 0 && shape > 0,
-                        y <= 0 ? gpumc__below(side) : y < GPUMC_INF ? value : gpumc__below(-side));
-}
 static double gpumc__inv_gaussian_of_3(double side, GPUMC__REAL_3(double, double *, y, mu, shape, none))
 { return (void)none, (void)dnone, gpumc__inv_gaussian_cdf(side, y, mu, shape, dy, dmu, dshape); }
 /* The time at which Brownian motion with drift z >= 0 first reaches 1: Michael, Schucany & Haas (1976) from

@@ -65,6 +65,7 @@ GPUMC_ROW(vector_excess, 3, 0, 1)
     return gpumc_gen_pareto_lccdf(x[0], p[0], p[1], p[2], NULL, &g[0], &g[1], &g[2]);
 }
 GPUMC_ROW(vector_passage, 2, 0, 1) { return gpumc_inv_gaussian_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]); }
+GPUMC_ROW(vector_race, 2, 0, 1) { return gpumc_inv_gaussian_lccdf(x[0], p[0], p[1], NULL, &g[0], &g[1]); }
 GPUMC_ROW(vector_survival, 2, 0, 1) { return gpumc_loglogistic_lccdf(x[0], p[0], p[1], NULL, &g[0], &g[1]); }
 GPUMC_ROW(vector_angle, 2, 0, 1) { return gpumc_von_mises_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]); }
 GPUMC_ROW(vector_overspread, 2, 0, 2)
@@ -106,7 +107,8 @@ const gpumc_row_kind *vector_row(int i)
 #else
         &vector_normal, &vector_lognormal, &vector_logit, &vector_wald, &vector_poisson, &vector_count,
         &vector_wiener, &vector_modified, &vector_skewed, &vector_extreme, &vector_excess, &vector_passage,
-        &vector_survival, &vector_angle, &vector_overspread, &vector_inflated, &vector_tail, &vector_mixture,
+        &vector_race, &vector_survival, &vector_angle, &vector_overspread, &vector_inflated, &vector_tail,
+        &vector_mixture,
 #endif
     };
     return all[i];
