@@ -3124,7 +3124,7 @@ GPUMC_API gpumc_stat gpumc_ebfmi(const double *energy, size_t n, size_t stride);
 GPUMC_API gpumc_stat gpumc_hdi(gpumc_series s, double mass, double *lower, double *upper);   /* its width */
 
 /* Pareto-smoothed importance sampling: n log ratios become normalised log weights; returns k-hat, 0 where
-   all are equal. r_eff 0 means 1; ess may be NULL. */
+   all in the tail are equal. r_eff 0 means 1; ess may be NULL. */
 GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, double *ess);
 
 typedef struct gpumc_loo {                /* leave-one-out cross-validation */
@@ -16857,7 +16857,7 @@ static double gpumc__smooth_tail(gpumc__sheet *s, double *log_ratios, size_t n_t
     const double cutoff = exp(tail[-1].value);
     if (tail[n_tail - 1].value - tail[0].value < DBL_EPSILON / 100) {
         s->flags |= GPUMC_FLAG_CONSTANT;
-        return s->sorted[0].value == 0 ? 0 : GPUMC_INF;      /* equal weights are exact */
+        return 0;                 /* a bound that many draws attain, such as that of a mixture with lapses */
     }
     for (size_t i = 0; i < n_tail; i++) s->y[i] = exp(tail[i].value) - cutoff;
     const double k = gpumc__fit_pareto(s->y, n_tail, s->y + n_tail, &sigma);

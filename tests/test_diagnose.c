@@ -666,6 +666,10 @@ static void check_psis(void)
     k = gpumc_psis(l, 200, 1, &ess);
     CHECK(k.value == 0 && (k.flags & GPUMC_FLAG_CONSTANT) && fabs(ess - 200) < 1e-9,
           "equal weights: %g", ess);
+    for (size_t i = 0; i < 200; i++) l[i] = i % 2 ? 7 : 7 - fabs(raw[i]);
+    k = gpumc_psis(l, 200, 1, &ess);
+    CHECK(k.value == 0 && (k.flags & GPUMC_FLAG_CONSTANT) && ess > 100,
+          "weights up to a bound: k %g, ess %g", k.value, ess);
 }
 
 /* The number of weights that PSIS smooths; it should be min(S / 5, 3 sqrt(S / r_eff)). Found as the number of log
