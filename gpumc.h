@@ -2325,6 +2325,8 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
    p: the group's parameters, then the shared ones, 1 to 64; x: this row's columns, 1 at least; g: arrives
    zeroed, d/dp is added to it. Returns the log likelihood. A leaf has no libm, no loops of varying length, no
    branch but ?:. The macro compiles loops for each instruction set and defines a gpumc_row_kind of that name.
+   A leaf as slow under GPUMC_ISA=baseline did not become vector code. In gcc the cause may be a ?: with calls
+   in it, or among five values or more, as of ratings: --param max-tree-if-conversion-phi-args=64 helps.
 
    GPUMC_CELLS(name, group, shared, columns, node columns) is a row in two stages, for quadrature and
    mixtures: its body is the leaf of one node (x: the columns of the row, then those of the node), summed with

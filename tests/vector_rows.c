@@ -9,6 +9,14 @@ GPUMC_ROW(vector_broken, 1, 0, 1)
     g[0] = e;
     return -e;
 }
+#elif defined(RATINGS)
+GPUMC_ROW(vector_ratings, 6, 0, 1)
+{
+    const gpumc_real y = x[0];
+    const gpumc_real c = y == 0 ? p[1] : y == 1 ? p[2] : y == 2 ? p[3] : y == 3 ? p[4] : p[5], z = c - p[0];
+    g[0] = y == 4 ? -1 / gpumc_mills(z) : 1 / gpumc_mills(-z);
+    return y == 4 ? gpumc_log_Phi(-z) : gpumc_log_Phi(z);
+}
 #else
 GPUMC_ROW(vector_normal, 2, 0, 1)
 {
@@ -104,6 +112,8 @@ const gpumc_row_kind *vector_row(int i)
     static const gpumc_row_kind *const all[] = {
 #ifdef BROKEN
         &vector_broken,
+#elif defined(RATINGS)
+        &vector_ratings,
 #else
         &vector_normal, &vector_lognormal, &vector_logit, &vector_wald, &vector_poisson, &vector_count,
         &vector_wiener, &vector_modified, &vector_skewed, &vector_extreme, &vector_excess, &vector_passage,
