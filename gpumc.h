@@ -253,7 +253,9 @@
      row as a plain scalar function, compiled for SSE2, AVX2 and AVX-512 (or NEON), chosen at run time;
      GPUMC_ISA in the environment forces one. gpumc_rows_init sorts the rows by group once; gpumc_rows_eval,
      called from your density, adds up value and gradient. Rows are independent: state that carries over from
-     trial to trial needs a hand-written density, as in examples/learning.c and nile.c. See >>api-rows.
+     trial to trial needs a hand-written density, as in examples/learning.c and nile.c. See >>api-rows. If its
+     trials are costly, as by gpumc_wiener_lpdf, find all states first, then loop over leaves that read and
+     write arrays, in a function marked GPUMC_LOOP, built with -march=native: several times as fast.
 
    ERRORS   Calls return a gpumc_status: 0 success, 1 stopped on request, negative an error. The text is in
      fit.message, or in the gpumc_error you pass. Nothing is printed unless you ask, nothing calls exit.
