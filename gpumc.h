@@ -24745,6 +24745,7 @@ static double gpumc__fell_short(gpumc__run *r)
     const gpumc_fit *f = r->fit;
     const gpumc_sample_options *o = r->options;
     double *masses = r->adapt->masses, least = GPUMC_INF, most = -GPUMC_INF, low = least, high = most;
+    double risen = most;
     const int doubted = gpumc__has_warning(f, GPUMC_W_RHAT) || gpumc__has_warning(f, GPUMC_W_ESS);
     if (r->anew < 0 || f->n_draws < 100 || o->num_warmup < 1 || o->on_draw || o->initial_metric
         || o->keep_stuck_chains) return 0;
@@ -24756,11 +24757,13 @@ static double gpumc__fell_short(gpumc__run *r)
         gpumc__include(&low, &high, mean);
     }
     for (size_t c = 0; c < r->n_chains && high - low > 10; c++) {
-        const double first = gpumc__mass_from(r, c, 0);
+        const double first = gpumc__mass_from(r, c, 0), level = r->adapt->levels[c];
         masses[c] = gpumc__mass_from(r, c, f->n_draws - 20);
         if (gpumc__is_finite(first)) least = fmin(least, first);
         most = fmax(most, masses[c]);
+        risen = fmax(risen, first + r->adapt->levels[c] - level);
     }
+    if (!(most > -GPUMC_INF)) most = risen;            /* all held: their levels, and volumes of before */
     return least - most < gpumc__no_mass(f->n_free) ? least - most : 0;
 }
 
