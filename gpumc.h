@@ -205,9 +205,9 @@
        RHAT, ESS    chains disagree or move slowly: first a longer run, then think of several modes, labels
                     that switch (GPUMC_ORDERED prevents it), sums that the data do not identify
        JUMPS        the log density has a step, from an if, a floor or a comparison, that its gradient does
-                    not show: sum out discrete parameters. Or, without a gradient, is rough: see
-                    difference_step. Looked for if the run has finished, has kept its draws, and other
-                    warnings doubt them
+                    not show: sum out discrete parameters. Or is a staircase, by float arithmetic or a
+                    table, or, without a gradient, rough: see difference_step. Looked for if the run has
+                    finished, has kept its draws, and other warnings doubt them
        CHANGED      the log density of draws differs when it is evaluated again: it must depend on x and data
                     alone, and must not write to memory that threads share. Looked for like JUMPS
        GRADIENT     at draws, differences of the log density contradict its gradient or, without one, take
@@ -2303,6 +2303,7 @@ typedef struct gpumc_gradient_report {
                                  theta[3], or "direction 2" */
     double analytic, numeric, relative_error;
     size_t n_checked, n_failed;
+    int rough;                /* 1: it agrees over longer steps: not it is wrong, the log density is rough */
 } gpumc_gradient_report;
 
 /* Checks the gradient at one point. The density is evaluated there again, in a run by all threads: another
@@ -8851,6 +8852,7 @@ typedef struct gpumc__probing {
     double *scratch;
     size_t stride;
     double distances[GPUMC__PROBES], slopes[GPUMC__PROBES], seen[GPUMC__PROBES];
+    int rough[GPUMC__PROBES];
     volatile int met;                        /* a second thread has arrived */
     const gpumc_stop_flag *stop;             /* probes that begin after a stop find nothing wrong; or NULL */
 } gpumc__probing;
@@ -8935,6 +8937,21 @@ static double gpumc__probe_distance(gpumc__probe *p, double size)
     return fmin(others, gpumc__probe_compare(p, p->seen, d[best].noise + fmin(spread, 0.01 * most)));
 }
 
+/* Whether differences over two neighbouring longer steps are near the slope, though those over short ones,
+   which p->seen is, are not: then the log density is a staircase, as in single precision or by a table. By
+   curvature one may be, but the next is off by a tenth of that. */
+static int gpumc__probe_is_rough(gpumc__probe *p, double size)
+{
+    const double off = 0.3 * fabs(p->seen - p->slope);
+    int n = 0;
+    for (double h = 0.3 * size; n < 2 && h > 1e-6 * size; h *= 0.3) {
+        double mean = 0;                                     /* as stairs move single quotients */
+        for (int k = 0; k < 8; k++) mean += gpumc__probe_quotient(p, h * (1 - 0.05 * k)).central / 8;
+        n = fabs(mean - p->slope) < off ? n + 1 : 0;
+    }
+    return n == 2;
+}
+
 /* Sets the unit vector of a coordinate or, from n on, a random one; returns the point's size along it. */
 static double gpumc__probe_aim(gpumc__probe *p, size_t which)
 {
@@ -8981,6 +8998,7 @@ GPUMC__PART(gpumc__probe_one, k, gpumc__probing, all)
     p.work = p.spare + n;
     const double size = gpumc__probe_aim(&p, gpumc__probe_which(k, n));
     all->distances[k] = gpumc__probe_distance(&p, size);
+    all->rough[k] = all->distances[k] >= 1e6 && gpumc__probe_is_rough(&p, size);
     all->slopes[k] = p.slope;
     all->seen[k] = p.seen;
 }
@@ -9286,6 +9304,7 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
         worst = distance;
         report->analytic = all.slopes[k];
         report->numeric = all.seen[k];
+        report->rough = all.rough[k];
         report->relative_error = fails ? distance - 1e6 : distance;
         if (which < n) gpumc__free_name(l, which, report->name, sizeof report->name);
         else snprintf(report->name, sizeof report->name, "direction %.0f",
@@ -9300,9 +9319,12 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
         return status != GPUMC_OK ? status : gpumc__check_combined(l, stop, x, y, h, room, error);
     }
     worst = fabs(report->analytic + report->numeric) / fabs(report->numeric);
-    return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "gradient of \"%.100s\" is %.6g where differences give "
+    return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "gradient of \"%.70s\" is %.6g where differences give "
                        "%.6g%s (free coordinates; %.0f of %.0f components disagree)", report->name,
-                       report->analytic, report->numeric, worst < 1e-3 ? ": sign error?" : "",
+                       report->analytic, report->numeric,
+                       report->rough ? " but, over longer steps, the same: the log density is a staircase "
+                       "(float arithmetic, a table?); smooth it, or skip_gradient_check"
+                       : worst < 1e-3 ? ": sign error?" : "",
                        (double)report->n_failed, (double)report->n_checked);
 }
 
@@ -21033,7 +21055,7 @@ GPUMC_API void gpumc_stop(gpumc_stop_flag *flag) { if (flag) gpumc__store_flag(&
 typedef struct gpumc__chain {
     size_t done, goal;                       /* completed draws of this phase, and how many to reach */
     uint64_t gradients, leapfrogs;           /* of all phases; of this phase */
-    size_t divergences;
+    size_t divergences, alone;               /* alone: of these, at single points: gpumc__fails_alone */
     int busy, rescaled;                      /* rescaled: whether a move has used work since the draw */
     gpumc_progress progress;                 /* as last reported, under the lock */
     gpumc_nuts *nuts;                        /* from here on pointers, as in gpumc_nuts */
@@ -21098,7 +21120,7 @@ typedef struct gpumc__run {
     gpumc_nuts **machines;
     size_t n_chains, chunk; /* chunk: draws a thread makes before it takes the chain furthest behind */
     int elsewhere;       /* whether UNSEEN is of a separate mode or a broken density: trees do not help */
-    int at_edges;        /* whether draws diverged where the density ends, see gpumc__excuse_edges */
+    int at_edges, alone; /* whether draws diverged where the density ends, at single points where it fails */
     double astray, *mode;                    /* log share of mass where the draws are, if a mode without any
                                                 has nearly all, else 0; for each chain a start there */
     size_t ran_off, off_chain;               /* 1 + a value that ran off in warm-up; the chain */
@@ -21268,7 +21290,7 @@ static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double
    A chain may be anywhere within a transition, waiting for its next gradient. How far chains are when a file
    is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 19    /* to be raised when what is saved, or what it means, changes */
+#define GPUMC__CHECKPOINT_FORMAT 20    /* to be raised when what is saved, or what it means, changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -21965,15 +21987,16 @@ static void gpumc__rescale_say(const gpumc__run *r)
    tried, by four chains. */
 enum {
     GPUMC__RESCALE_DRAWS = 64, GPUMC__RESCALE_ELEMENTS = 64, GPUMC__RESCALE_FEWEST = 2,
-    GPUMC__RESCALE_SCALES = 8, GPUMC__RESCALE_TRIES = 24, GPUMC__RESCALE_CHAINS = 4, GPUMC__RESCALE_LOOKS = 4
+    GPUMC__RESCALE_SCALES = 8, GPUMC__RESCALE_TRIES = 24, GPUMC__RESCALE_CHAINS = 4,
+    GPUMC__RESCALE_LOOKS = 4
 };
 
 /* Whether to break off. A run that can be resumed has to end up with the same moves, so it goes on. */
 static int gpumc__rescale_stops(const gpumc__run *r) { return !r->checkpoint->path && gpumc__stops(r); }
 
-/* The share of mass along a move from a draw q, as far as its density does not fall below lp, that of the
-   draw, by e^12, in which elements are so narrow that steps are too long; 0 also if that is nearly everywhere,
-   as then another scale makes them so. step: a standard deviation, to where it is narrow. */
+/* The share of mass along a move from a draw q, as far as its density does not fall below lp, the draw's, by
+   e^12, in which elements are so narrow that steps are too long; 0 also if that is nearly everywhere, as then
+   another scale makes them so. step: a standard deviation, to where it is narrow. */
 static double gpumc__rescale_beyond(gpumc__run *r, gpumc__chain *chain, const gpumc__rescale *k, double step,
                                     const double *q, double lp)
 {
@@ -22253,8 +22276,8 @@ static int gpumc__rescale_narrows(gpumc__run *r, gpumc__rescale_trial *t)
     return may;
 }
 
-/* Whether there is a neck with 0.05 % of the mass or more, which paths would miss. Single draws differ much in
-   what they show of it: where the first ones show less, but some, there are more looks. */
+/* Whether there is a neck with 0.05 % of the mass or more, which paths would miss. Draws differ much in what
+   they show of it: where the first ones show less, but some, there are more looks. */
 static int gpumc__rescale_pays(gpumc__run *r, gpumc__rescale_trial *t)
 {
     const size_t n = gpumc__smaller(r->n_chains, GPUMC__RESCALE_CHAINS);
@@ -22293,8 +22316,8 @@ static int gpumc__rescale_pairs(gpumc__run *r, const gpumc__placed *s, const siz
         for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
             const double *y = r->rescale_slopes + (size_t)(p - l->parts) * GPUMC__RESCALE_DRAWS;
             if (p == s || p->free_size < GPUMC__RESCALE_FEWEST) continue;
-            const gpumc__rescale_trial trial = { r, { i, p->free_at, p->free_size, 0, 0, 0, 0, 0 },
-                                                 draws, n_draws, gpumc__dot(x, y, n_draws), { 0 }, 0 };
+            const gpumc__rescale_trial trial = { r, { i, p->free_at, p->free_size, 0, 0, 0, 0, 0 }, draws,
+                                                 n_draws, gpumc__dot(x, y, n_draws), { 0 }, 0 };
             if (fabs(trial.correlation) > (is_scale && !p->linked ? 0 : 0.3))
                 n = gpumc__rescale_rank(trials, n, trial);
         }
@@ -22333,6 +22356,18 @@ static void gpumc__rescale_learn(gpumc__run *r)
    iterations in a fixed order: draws do not depend on threads. Read first: gpumc__advance, gpumc__warm_up. */
 
 /* ---- drivers ----------------------------------------------------------------------------------- */
+/* Whether the density that fails at the point asked for does not next to it: a solver or a table that fails
+   at single points, which shorter steps meet more often, not a region that they get around. */
+static int gpumc__fails_alone(const gpumc__run *r, gpumc__chain *chain)
+{
+    const size_t n = r->layout->n_natural;
+    double *x = chain->work, *g = x + n;
+    gpumc__to_natural(r->layout, gpumc_nuts_ask(chain->nuts), x, x);
+    for (size_t i = 0; i < n; i++) x[i] *= 1 - 1e-9;
+    chain->gradients++;
+    return gpumc__is_finite(gpumc__density(r->layout, r->adapt->guided, x, g) + gpumc__sum(g, n));
+}
+
 /* gpumc_nuts_tell. Where the density is not evaluated, as where a scale is lost in its location's rounding
    (>>centring), a point is rejected, but is no divergence: nothing is wrong with the density there. */
 static int gpumc__chain_tell(const gpumc__run *r, gpumc__chain *chain, double lp, const double *g)
@@ -22340,6 +22375,8 @@ static int gpumc__chain_tell(const gpumc__run *r, gpumc__chain *chain, double lp
     const double *q = gpumc_nuts_ask(chain->nuts);
     double *work = chain->work;
     const int ends = lp == -GPUMC_INF && gpumc__to_natural(r->layout, q, work, work) == -GPUMC_INF;
+    const int fails = !ends && !r->warmup && !gpumc__is_finite(lp + gpumc__sum(g, r->layout->n_free));
+    chain->alone += fails && gpumc__fails_alone(r, chain);
     const int complete = gpumc_nuts_tell(chain->nuts, lp, g);
     if (ends) chain->nuts->stats.divergent = 0;
     return complete;
@@ -22902,7 +22939,7 @@ static void gpumc__phase(gpumc__run *r, int warmup)
     for (size_t c = 0; c < r->n_chains; c++) {
         r->chains[c].done = gpumc__first_done(r);
         r->chains[c].leapfrogs = 0;
-        r->chains[c].divergences = 0;
+        r->chains[c].divergences = r->chains[c].alone = 0;
         r->chains[c].progress.iteration = r->chains[c].done
             + (warmup ? 0 : r->n_iterations[1] + (size_t)r->again * GPUMC__AGAIN_WARMUP);
     }
@@ -23519,7 +23556,7 @@ static void gpumc__warn_of_gradient(gpumc__run *r)
     gpumc_fit *f = r->fit;
     const size_t bytes = gpumc__check_gradient_bytes(r->layout, (size_t)gpumc_team_threads(r->team));
     double *q = (double *)gpumc__allocate(&f->allocator, bytes);
-    gpumc_gradient_report seen, wrong = { "", 0, 0, 0, 0, 0 };
+    gpumc_gradient_report seen, wrong = { "", 0, 0, 0, 0, 0, 0 };
     gpumc_error error;
     int n_wrong = 0;
     if (!q) { f->status = GPUMC_ERROR_MEMORY; return; }
@@ -23527,14 +23564,21 @@ static void gpumc__warn_of_gradient(gpumc__run *r)
         const double *draw = gpumc__draw_at(f, k % f->n_chains, (2 * k + 1) * f->n_draws / (2 * LOOKED_AT));
         if (gpumc__is_rounded(r, draw, q) || gpumc__is_coarse(r, draw)) continue;
         gpumc__check_gradient_at(r->layout, q, q + r->layout->n_free, r->team, NULL, &seen, &error);
-        if (seen.n_failed > 0) { wrong = seen; n_wrong++; }
+        if (seen.n_failed > 0 && !wrong.rough) wrong = seen;
+        n_wrong += seen.n_failed > 0;
     }
     gpumc__release(&f->allocator, q);
     if (n_wrong < 2) return;
-    gpumc__warn(f, GPUMC_W_GRADIENT, 0, n_wrong, "the gradient is wrong at %d of %d draws: the derivative "
-                "with respect to %s is %.6g, where differences give %.6g (free coordinates); look for a "
-                "wrong sign or a missing term, and mend that first", n_wrong, (int)LOOKED_AT, wrong.name,
-                wrong.analytic, wrong.numeric);
+    if (wrong.rough)
+        gpumc__warn(f, GPUMC_W_JUMPS, 0, n_wrong, "the log density is a staircase (float arithmetic, a "
+                    "table?) at %d of %d draws: its slope along %s is %.6g over short steps, but %.6g, as "
+                    "its gradient says, over longer ones; smooth it, or compute in double", n_wrong,
+                    (int)LOOKED_AT, wrong.name, wrong.numeric, wrong.analytic);
+    else
+        gpumc__warn(f, GPUMC_W_GRADIENT, 0, n_wrong, "the gradient is wrong at %d of %d draws: the "
+                    "derivative with respect to %s is %.6g, where differences give %.6g (free coordinates); "
+                    "look for a wrong sign or a missing term, and mend that first", n_wrong, (int)LOOKED_AT,
+                    wrong.name, wrong.analytic, wrong.numeric);
     gpumc__put_first(f);
 }
 
@@ -24582,17 +24626,31 @@ static int gpumc__is_at_edge(gpumc__run *r, size_t c, size_t draw)
     return is;
 }
 
+/* Says so behind the colon of a warning. */
+static void gpumc__say_why(gpumc_warning *w, const char *why)
+{
+    char *text = strchr(w->text, ':');
+    if (text) snprintf(text, sizeof w->text - (size_t)(text - w->text), ": %s", why);
+}
+
 /* Divergences at edges, as nearly all of up to 16 are, most of them outside, are but a note if nothing else
-   is doubted: R-hat and ESS show what rejected paths cost. Many may hide slow tails from these. */
+   is doubted: R-hat and ESS show what rejected paths cost. Many may hide slow tails from these. Those at
+   single points where the density fails hide nothing, but shorter steps would meet more of them. */
 static void gpumc__excuse_edges(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     gpumc_warning *diverged = NULL;
-    size_t n_seen = 0, n_out = 0, n_edges = 0;
+    size_t n_seen = 0, n_out = 0, n_edges = 0, n_alone = 0;
+    for (size_t c = 0; c < r->n_chains; c++) n_alone += r->chains[c].alone;
     r->at_edges = 0;
+    r->alone = 2 * n_alone > f->n_divergent;
     for (size_t i = 0; i < f->n_warnings; i++)
         if (f->warnings[i].code == GPUMC_W_DIVERGENT) diverged = &f->warnings[i];
-    if (!diverged || f->sampler != GPUMC_SAMPLER_NUTS || !f->draws) return;
+    if (diverged && r->alone)
+        gpumc__say_why(diverged, "the log density or its gradient is not finite at single points, though it "
+                       "is next to them: see what fails there (a solver, a table, memory that threads "
+                       "share); these points count as density 0");
+    if (r->alone || !diverged || f->sampler != GPUMC_SAMPLER_NUTS || !f->draws) return;
     for (size_t k = 0, of = 0; k < f->n_chains * f->n_draws; k++) {
         const size_t c = k / f->n_draws, draw = k % f->n_draws;
         const gpumc_draw_stats *t = &f->stats[gpumc__row_index(f, k)];
@@ -24603,10 +24661,9 @@ static void gpumc__excuse_edges(gpumc__run *r)
     }
     r->at_edges = 2 * n_out > n_seen && 8 * n_edges >= 7 * n_seen;
     if (!r->at_edges || gpumc__warned(f) != 1u << GPUMC_W_DIVERGENT || diverged->value > 0.03) return;
-    char *text = strchr(diverged->text, ':');
     diverged->note = 1;
-    snprintf(text, sizeof diverged->text - (size_t)(text - diverged->text), ": their paths met an edge of "
-             "the density, which hides no mass unless there is some behind it; declared bounds save time");
+    gpumc__say_why(diverged, "their paths met an edge of the density, which hides no mass unless there is "
+                   "some behind it; declared bounds save time");
 }
 
 /* ---- the warnings of a run ------------------------------------------------------------------------ */
@@ -24704,7 +24761,7 @@ static void gpumc__run_warnings(gpumc__run *r, int finished)
     gpumc__warn_of_improper(r, finished);
     if (f->n_warnings > 0 && f->warnings->code == GPUMC_W_IMPROPER) return;            /* says enough */
     if (doubted && !a->guided) gpumc__warn_of_gradient(r);
-    if (doubted) gpumc__warn_of_jumps(r);
+    if (doubted && !gpumc__has_warning(f, GPUMC_W_JUMPS)) gpumc__warn_of_jumps(r);
     if (doubted && !gpumc__has_warning(f, GPUMC_W_JUMPS)) gpumc__warn_of_steps(r, 1);
     if (doubted) gpumc__warn_of_change(r);
     if (finished) gpumc__excuse_edges(r);
@@ -24855,7 +24912,7 @@ static const char *gpumc__calls_for_trees(const gpumc__run *r)
         if (w->code == GPUMC_W_JUMPS || w->code == GPUMC_W_GRADIENT || w->code == GPUMC_W_CHANGED
             || w->code == GPUMC_W_IMPROPER) return NULL;                /* the model is to be mended first */
         if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK
-            || (w->code == GPUMC_W_DIVERGENT && !(w->note && r->again))
+            || (w->code == GPUMC_W_DIVERGENT && !r->alone && !(w->note && r->again))
             || (w->code == GPUMC_W_UNSEEN && !r->elsewhere)) held = w;
         if (w->code == GPUMC_W_RHAT ? w->value > 1.05 : w->code == GPUMC_W_ESS && w->value < 100) slow = w;
         apart |= w->code == GPUMC_W_RHAT && w->value > 1.4;

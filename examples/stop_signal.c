@@ -1238,7 +1238,7 @@ static int validate_known(void)
 
 static int validate_gradient(const trial_run *t)
 {
-    gpumc_gradient_report g = { "", 0, 0, 0, 0, 0 };
+    gpumc_gradient_report g = { "", 0, 0, 0, 0, 0, 0 };
     gpumc_error error;
     const int ok = gpumc_check_gradient(ss_model_get(t->model), NULL, &g, &error) == GPUMC_OK;
     return said(ok, "gradient beside differences: %.0f components checked, %.0f failed", (double)g.n_checked,

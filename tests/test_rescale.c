@@ -710,7 +710,7 @@ static void check_bent(void)
         b.run.adapt->q = draws;
         b.run.adapt->dim = J + 2;
         b.run.chains = &b.chain;
-        gpumc__rescale_trial t = { &b.run, { 1, 2, J, 0, 0, 0.5, 0, 0 }, rows, 17, 0, { 0 } };
+        gpumc__rescale_trial t = { &b.run, { 1, 2, J, 0, 0, 0.5, 0, 0 }, rows, 17, 0, { 0 }, 0 };
         CHECK(gpumc__rescale_narrows(&b.run, &t) && (t.k.bent == 1) == (way == 2), "way %d: bent %d", way,
               (int)t.k.bent);
         gpumc__mover v = gpumc__mover_open(&b.run, &b.chain, &t.k, draws + 16 * (J + 2));
@@ -912,6 +912,19 @@ static void check_not_needed(void)
     }
 }
 
+/* A rare neck, of which the first four draws of two of these runs show too little, must be found by all. */
+static void check_rare(void)
+{
+    groups_draw(7, 1.3);
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        const gpumc_sample_options o = { .seed = seed, .num_samples = 1 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&groups_model, &o, &fit) == GPUMC_OK && fit.n_necks == 1, "seed %d: %s, %s", (int)seed,
+              fit.message, fit.sampler_reason);
+        gpumc_free(&fit);
+    }
+}
+
 int main(void)
 {
     if (!folder_open("rescale")) return 1;
@@ -922,6 +935,7 @@ int main(void)
     check_join();
     check_excuses();
     check_groups();
+    check_rare();
     check_positive();
     check_hidden();
     check_law(first_order, walk_marginal, "walk");

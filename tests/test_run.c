@@ -1955,6 +1955,78 @@ static void check_gradient_at_draws(void)
     }
 }
 
+/* A log density in single precision or by a table is a staircase. If its gradient is right, that is not to be named,
+   neither at draws (k = 0) nor at the start (k = 1); one that is wrong by a tenth is (k = 2), over stairs too. */
+static double in_floats(const double *x, double *g, void *data)
+{
+    const int k = *(const int *)data;
+    const double stair = k < 2 ? 0.03 : k == 3 ? 2e-4 : 0;
+    double lp = -3000;
+    for (int i = 0; i < 3; i++) {
+        double by = 0;
+        lp += gpumc_normal_lpdf(x[i], 3, 2, &by, NULL, NULL);
+        g[i] += by * (k < 2 ? 1 : 1.1);
+    }
+    return stair > 0 ? stair * floor(lp / stair) : lp;
+}
+static void check_staircase(void)
+{
+    static const gpumc_param x = { .name = "x", .size = 3 };
+    int refused = 0;
+    for (int k = 0; k < 4; k++) {
+        const gpumc_model m = { .name = "in_floats", .params = &x, .n_params = 1, .log_density = in_floats,
+                                .data = &k };
+        for (uint64_t seed = 1; seed <= 4; seed++) {
+            const gpumc_sample_options o = { .seed = seed, .num_samples = 30, .skip_gradient_check = k == 0 };
+            gpumc_fit fit;
+            const gpumc_status status = gpumc_sample(&m, &o, &fit);
+            const gpumc_warning *w = warning_of(&fit, GPUMC_W_JUMPS);
+            const int said = strstr(k ? fit.message : w ? w->text : "", "staircase") != NULL;
+            CHECK(status == GPUMC_OK ? k < 2 : status == GPUMC_ERROR_GRADIENT && k > 0, "%d: %s", k, fit.message);
+            CHECK(said == (k == 0 || (k == 1 && status != GPUMC_OK)), "%d: %s", k,
+                  k ? fit.message : w ? w->text : "no word");
+            CHECK(!warning_of(&fit, GPUMC_W_GRADIENT), "a right gradient is called wrong");
+            refused += k == 1 && status != GPUMC_OK;
+            gpumc_free(&fit);
+        }
+    }
+    CHECK(refused >= 2, "%d of 4 are refused", refused);
+}
+
+/* Where one evaluation in fifty fails, by the bits of x alone, shorter steps would meet more of them: draws stand, and
+   the warning says what fails. How: as NaN, as -infinity, in the gradient alone. */
+static double failing(const double *x, double *g, void *data)
+{
+    const int how = *(const int *)data;
+    uint64_t bits = 0;
+    double lp = 0;
+    for (int i = 0; i < 50; i++) {
+        lp += gpumc_normal_lpdf(x[i], i, 1, &g[i], NULL, NULL);
+        bits = (bits ^ gpumc__bits_of(x[i])) * 0xbf58476d1ce4e5b9ULL;
+        bits ^= bits >> 31;
+    }
+    if (bits % 50 > 0) return lp;
+    if (how == 2) g[7] = NAN;
+    return how == 0 ? NAN : how == 1 ? -INFINITY : lp;
+}
+static void check_single_points(void)
+{
+    static const gpumc_param x = { .name = "x", .size = 50 };
+    for (int how = 0; how < 3; how++) {
+        const gpumc_model m = { .name = "failing", .params = &x, .n_params = 1, .log_density = failing, .data = &how };
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            const gpumc_sample_options o = { .seed = seed };
+            gpumc_fit fit;
+            CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+            const gpumc_warning *w = warning_of(&fit, GPUMC_W_DIVERGENT);
+            CHECK(w && !w->note && strstr(w->text, "at single points"), "%s", w ? w->text : "no word");
+            CHECK(fit.n_divergent < 160 && fit.sampling_gradients < 8000, "%.0f diverged, %.0f gradients",
+                  (double)fit.n_divergent, (double)fit.sampling_gradients);
+            gpumc_free(&fit);
+        }
+    }
+}
+
 /* A prior 1 / phi where the data say nothing near 0 is called improper, for a positive value and for a probability.
    Under gamma(.1, .1) or beta(.1, 1) draws reach as far down, but these are proper. */
 static double towards_0(const double *x, double *g, void *data)
@@ -2700,6 +2772,8 @@ int main(void)
     check_loose();
     check_loose_vectors();
     check_change_is_named();
+    check_staircase();
+    check_single_points();
     check_towards_0();
     check_open_above();
     check_run_off();
