@@ -22709,33 +22709,36 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     return GPUMC_OK;
 }
 
-/* Says why no start point was usable: what the density returned at the last one, and where that was. */
+/* Says why no start point was usable: what the density returned at the last one, the remedies, and so much of
+   where that was as there is room for. */
 static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpumc_error *error)
 {
     double *work = r->chains[c].work, *g = work + r->layout->n_natural;
     double lp = gpumc__density(r->layout, 0, work, g);
     const int by_guide = gpumc__is_finite(lp) && r->adapt->guided;
     if (by_guide) lp = gpumc__density(r->layout, 1, work, g);
-    char where[120] = "", name[128];
+    char where[64] = "", name[33];
     gpumc_error why;
     if (r->model->explain && r->model->explain(work, r->model->data, &why) != GPUMC_OK)
         return gpumc__fail(error, GPUMC_ERROR_START, tries == 1
                                ? "chain %.0f: its start is unusable (are data outside their support, or is "
                                  "init?): %.170s"
                                : "chain %.0f: none of its start points is usable (are data outside their "
-                                 "support? else give init): %.170s", (double)(c + 1), why.text);
-    for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 80; i++) {
+                                 "support? else give init, a smaller init_radius): %.150s", (double)(c + 1),
+                               why.text);
+    for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 28; i++) {
         const gpumc__placed *p = &r->layout->parts[i];
-        snprintf(where + strlen(where), sizeof where - strlen(where), "%s%.30s%s %.4g", i ? ", " : "",
+        snprintf(where + strlen(where), sizeof where - strlen(where), "%s%.16s%s %.4g", i ? ", " : "",
                  p->param->name, p->size > 1 ? "[1]" : "", work[p->at]);
     }
     for (size_t i = 0; gpumc__is_finite(lp) && i < r->fit->n_params_columns; i++) {
         if (gpumc__is_finite(g[i])) continue;
         gpumc_column_name(r->fit, i, name, sizeof name);
         return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the derivative of the %s with respect to "
-                           "%.80s is %g, the %s %g (at %s)", (double)(c + 1),
-                           by_guide ? "guide" : "density", name, g[i], by_guide ? "guide" : "log density",
-                           lp, where);
+                           "%s is %g, the %s %g: see what overflows or is divided by 0, or give init%s "
+                           "(at %s)", (double)(c + 1), by_guide ? "guide" : "density", name, g[i],
+                           by_guide ? "guide" : "log density", lp,
+                           tries > 1 ? ", a smaller init_radius" : "", where);
     }
     const char *what = gpumc__is_finite(lp) ? "gradient" : by_guide ? "guide" : "log density";
     const char *may = gpumc__is_nan(lp) ? "is a number in the data NaN, a scale not positive"
@@ -22743,9 +22746,9 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
     if (tries == 1)
         return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite at its start (log "
                            "density %g at %s); %s, or init?", (double)(c + 1), what, lp, where, may);
-    return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite at all of %d start points "
-                       "(last %g at %s); %s, a bound not declared? else give init or a smaller init_radius",
-                       (double)(c + 1), what, tries, lp, where, may);
+    return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite at all of %d start "
+                       "points; %s, a bound not declared? else give init or a smaller init_radius (last %g "
+                       "at %s)", (double)(c + 1), what, tries, may, lp, where);
 }
 
 /* Restarts a chain's machine at q; returns 0 where it cannot start. */

@@ -482,6 +482,9 @@ static void check_starts(void)
     const gpumc_param mu = { .name = "mu", .size = 2 }, told = { .name = "mu", .size = 2, .init = twos };
     const gpumc_param share[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
                                   { .name = "share", .kind = GPUMC_UNIT, .location = "mu", .scale = "tau" } };
+    const gpumc_param many[] = { { .name = "transmission" }, { .name = "detection" }, { .name = "recruitment" },
+                                 { .name = "growth" }, { .name = "survival" }, { .name = "dispersal" },
+                                 { .name = "process_noise" }, { .name = "observation_noise" } };
     int calls = 0;
     bowl b = { .n = 2, .calls = &calls };
     gpumc_model m = bowl_model(&b, &infinite, 1);
@@ -502,7 +505,8 @@ static void check_starts(void)
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("log density", "-inf", "outside their support"));
     m.explain = say_why;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START,
-           WORDS("none of its start points", "support? else give init", "row 7 is no count, x given"));
+           WORDS("none of its start points", "support? else give init, a smaller init_radius", "row 7 is no count, x "
+                 "given"));
     m.params = &told;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START,
            WORDS("its start is unusable", "or is init?", "row 7 is no count, x given"));
@@ -511,6 +515,10 @@ static void check_starts(void)
     m.params = &mu;
     b.value = NAN;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("log density", "nan", "in the data NaN", "init"));
+    m.params = many;                      /* remedies must not be cut off by where the density was evaluated */
+    m.n_params = b.n = 8;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("give init or a smaller init_radius (last nan at"));
+    b.n = 2;
     m.params = share;
     m.n_params = 3;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"share\"", "not GPUMC_UNIT", "model its logit instead"));
@@ -520,7 +528,8 @@ static void check_starts(void)
     b.value = 0;
     b.wrong_factor = NAN;
     b.wrong_component = 1;
-    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("derivative", "mu[2] is nan", "log density -"));
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_START,
+           WORDS("derivative", "mu[2] is nan", "log density -", "or give init, a smaller init_radius"));
 }
 
 /* A density so steep that starts at half the distance are tried; but there, for |x| < 1, its gradient is NaN. The run
