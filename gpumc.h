@@ -3179,7 +3179,8 @@ GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *pa
 GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, const char *path,
                                        gpumc_error *error);
 /* Step size and metric as CmdStan's save_metric writes and its metric_file reads them; of low rank and blocks
-   only the diagonal. They belong to the coordinates as learned: see fit->centring, ->typical, ->bend. */
+   only the diagonal, which num_warmup -1 refuses. They belong to the coordinates as learned: see
+   fit->centring, ->typical, ->bend. */
 GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error);
 /* Reads one, for initial_metric or gpumc_nuts_init; gpumc_metric_free releases it. allocator may be NULL. */
 GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allocator *allocator,
@@ -18533,7 +18534,8 @@ static void gpumc__metric_contents(gpumc__writer *w, const void *of)
     for (size_t k = 0; k < (dense ? n * n : n); k++)
         gpumc__put_number(w, dense && k % n == 0 ? k ? "],[" : "[" : k ? "," : "",
                           dense ? m->covariance[k] : gpumc__metric_variance(m, k));
-    gpumc__put(w, dense ? "]]}\n" : "]}\n");
+    const int more = gpumc__metric_has_rank(m->kind) && (m->rank > 0 || m->kind == GPUMC_METRIC_BLOCKS);
+    gpumc__put(w, dense ? "]]}\n" : more ? "],\"diagonal_only\":1}\n" : "]}\n");
 }
 
 /* Writes the file base, or per_chain base_1.csv and so on: first all of them under temporary names, then,
@@ -18858,6 +18860,10 @@ GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allo
         *metric = gpumc__metric_place(&arena, kind, v->dims[0], NULL);
     }
     if (arena.base) wrong = gpumc__metric_from(v, metric);
+    if (gpumc_data_get(&data, "diagonal_only", 1, 0, NULL)) {
+        metric->kind = GPUMC_METRIC_LOW_RANK;
+        metric->vectors = NULL;                        /* as there may be some, of which nothing is known */
+    }
     if (wrong) status = gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.150s: inv_metric %s", path, wrong);
     if (status == GPUMC_OK) *step_size = step->values[0];
     else gpumc_metric_free(allocator, metric);
@@ -22598,6 +22604,9 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpu
     const char *wrong = m->dim != dim || foreign ? "does not fit the model"
         : m->rank > 0 && !gpumc__metric_has_rank(m->kind) ? "has a rank that its kind lacks; set it to 0"
         : gpumc__metric_fault(m);
+    if (!wrong && o->num_warmup < 0 && m->kind == GPUMC_METRIC_LOW_RANK && !m->vectors)
+        wrong = "is but the diagonal of one of low rank or blocks, in which long steps are unstable: give it "
+                "some warm-up, or write the file of a run with GPUMC_METRIC_DENSE";
     for (const gpumc__placed *p = layout->parts; !wrong && p < layout->parts + layout->n_parts; p++)
         if (o->num_warmup < 0 && p->param->centring != GPUMC_CENTRED && gpumc__is_linked(p->param))
             wrong = "is of coordinates that hierarchies learn in warm-up; with num_warmup -1 their centring "

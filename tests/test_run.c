@@ -441,6 +441,14 @@ static void check_learned_before(void)
     for (size_t i = 0; i < 4 * 300; i++) acceptance += second.stats[i].accept_stat / 1200;
     CHECK(acceptance > 0.6 && acceptance < 0.97, "trees accept %g", acceptance);
     gpumc_free(&second);
+    const gpumc_metric diagonal_of = { .dim = n, .kind = GPUMC_METRIC_LOW_RANK, .scale = first.metric.scale };
+    o.initial_metric = &diagonal_of;                              /* as files of metrics of low rank are read */
+    CHECK(gpumc_sample(&m, &o, &second) == GPUMC_ERROR_ARGUMENT && strstr(second.message, "some warm-up"), "%s",
+          second.message);
+    gpumc_free(&second);
+    o.num_warmup = 0;
+    CHECK(gpumc_sample(&m, &o, &second) == GPUMC_OK, "%s", second.message);
+    gpumc_free(&second);
     gpumc_free(&first);
 }
 
