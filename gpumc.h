@@ -83,13 +83,14 @@
      if they do so only roughly. The density stays the natural one; warm-up learns how much the data say about
      each element, and what, and moves its coordinate between centred and non-centred accordingly. A location
      may be one value, an element of another block (location_index), or the previous element (walk_dim: random
-     walks, which start at the location or, if there is none, anywhere or at 0, see walk_from_zero; a drift is
-     a covariate of ones; with .walk_coefficient = "phi" stationary AR(1) series about it), and may have group
-     covariates added; scales likewise (scale_index). A product of scales, as in horseshoes, is a block lam of
+     walks, which start at the location or, if there is none, anywhere or at 0, see walk_from_zero; with
+     .walk_coefficient = "phi" stationary AR(1) series about it), and may have group covariates added; scales
+     likewise (scale_index). A walk with a drift has a location, where it starts, n_covariates 1, covariates
+     that are all 1, and the drift as coefficients. A product of scales, as in horseshoes, is a block lam of
      its own, half-Cauchy(0, tau). Location and scale stand earlier in the list, and the scale has a kind that
      keeps it positive. The block itself is real (GPUMC_UNBOUNDED): for a positive quantity model its
-     logarithm w; the log density of w is that of exp(w) plus w (a gamma frailty: scale s, density
-     gamma(1 / s^2, 1 / s^2) of exp(w)). A second-order walk is one of slopes, which the density adds up.
+     logarithm w; the log density of w is that of exp(w) plus w (a gamma frailty: scale s, density gamma(1 /
+     s^2, 1 / s^2) of exp(w)). A second-order walk is one of slopes, which the density adds up.
      Known correlations of elements, as of kin, are best turned into different scales by eigenvectors.
      .centring forces a form, and GPUMC_CENTRED that of a location that is in no hierarchy itself.
      Data may inform blocks of one size jointly, such as intercepts and slopes of a covariate far from 0:
@@ -166,13 +167,13 @@
      density has mass far from all of them, NUTS draws all of them again, in shorter steps after divergences
      and held chains, unless an on_draw or a stream has them. NUTS does so for its own draws if up to 3 % of
      them diverged, and a second time at up to 0.5 %; where the density ends, both at up to 30 %. Draws that
-     fall just short (R-hat up to 1.05, ESS from 25 a chain, 500 draws or more, 200 of up to 16 free
-     coordinates, no other warning but of a separate mode, up to 32 gradients a draw, 128 with moves as below)
-     are continued to two or four times as many; one in two or four is kept. Warnings are of these. All this
-     lowers the error of single runs, but runs that look well are kept, and HMC and MAMS seldom enter narrow
-     regions: if the scale of data nears 0, the lowest percents of its distribution may be missing, and with
-     them a tenth of its sd; so may a separate mode, or a long tail such as Student's of one among very many
-     parameters. If that matters, ask for NUTS, without the moves below, and a target_accept of 0.99.
+     fall just short (R-hat up to 1.05, ESS from 25 a chain, 200 draws or more, no other warning but of a
+     separate mode, up to 32 gradients a draw, 128 with moves as below) are continued to two or four times as
+     many; one in two or four is kept. Warnings are of these. All this lowers the error of single runs, but
+     runs that look well are kept, and HMC and MAMS seldom enter narrow regions: if the scale of data nears 0,
+     the lowest percents of its distribution may be missing, and with them a tenth of its sd; so may a
+     separate mode, or a long tail such as Student's of one among very many parameters. If that matters, ask
+     for NUTS, without the moves below, and a target_accept of 0.99.
      One such region is found and entered: the neck of a funnel, where a small scale leaves elements too
      little room for the step size, in hierarchies that are not declared, or latent values that noisy data
      inform. If warm-up meets one (fit.n_necks; the line about the sampler names the scale), every draw is
@@ -189,7 +190,8 @@
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk, ess_tail (how many
-     independent draws these are worth: want 100 a chain), r_hat (want 1.01 at most); warnings GPUMC_W_...
+     independent draws these are worth: want 100 a chain), r_hat (want 1.01 at most; more is chance in 200 to
+     400 draws of very many values, and no warning); warnings GPUMC_W_...
        DIVERGENT    the density is too curved: an undeclared hierarchy, covariates far from 0, a prior that
                     reaches zero; then try a higher target_accept. More draws do not help. A note if paths
                     of NUTS met an edge of the density, beyond which it is 0, and nothing else is doubted
@@ -2210,7 +2212,8 @@ typedef struct gpumc_param {
     const size_t *location_index, *scale_index;
     size_t walk_dim;  /* d > 0: along dimension d (from 1) the location of each element is the element before
                          it, that of the first is `location`, one per walk; without location, covariates and
-                         factor the first is sampled as it is, with no location or scale (walk_from_zero 0) */
+                         factor the first is sampled as it is, with no location or scale (walk_from_zero 0).
+                         A drift: see covariates, all 1, or 0 for the first, which its location then has */
     /* A stationary series, AR(1): an earlier block phi of kind GPUMC_INTERVAL or _UNIT within -1..1, of one
        value or one per walk. With m the location (NULL: 0), an element has location m + phi (previous - m),
        the first m, with scale tau / sqrt(1 - phi^2). Needs scale and walk_dim, no covariates or factor */
@@ -17535,6 +17538,7 @@ typedef struct gpumc__review {
     double draws, divergent, beyond, broken, deep, accept, residual, still;   /* sums over draws with stats */
     double n_columns, constant_params;
     double strays, stays;                                   /* see gpumc__review_strays */
+    double most_r_hat;                                      /* see gpumc__most_r_hat */
     gpumc__worst stuck, slow, held;                         /* chains */
     gpumc__worst r_hat, ess, constant, not_finite;          /* columns */
     gpumc__worst apart;                   /* parameters in which diverging draws differ from the rest */
@@ -17636,6 +17640,16 @@ static void gpumc__review_divergences(gpumc__review *v, size_t column)
     if (distance > 3 / sqrt(3 * v->divergent)) gpumc__add_worst(&v->apart, column, distance);
 }
 
+/* The R-hat that is warned of: 1.01 or, if draws are 200 or more, but few for so many values, what one of
+   these exceeds in 1 % of runs of independent draws. For halves of m chains of n draws n (R^2 - 1) is nearly
+   2 (chi^2 / (2 m - 1) - 1), chi^2 with 2 m - 1 degrees of freedom; R-hat is the larger of two such. */
+static double gpumc__most_r_hat(const gpumc_fit *f)
+{
+    const double n = (double)f->n_draws, df = 2 * (double)f->n_chains - 1;
+    if (n < 200) return 1.01;
+    return fmax(1.01, 1 + (gpumc_chi_square_quantile(1 - 0.005 / (double)f->n_columns, df) / df - 1) / n);
+}
+
 /* Whether an element is constant by construction: 0 above the diagonal of a square factor, or 1 on it. */
 static int gpumc__is_structural(const gpumc_fit *fit, const gpumc_block *block, size_t column)
 {
@@ -17655,7 +17669,7 @@ static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, siz
     v->constant_params += constant && !block->is_output;
     if (constant) gpumc__add_worst(&v->constant, column, 0);
     if (r.flags & GPUMC__NO_NUMBERS) gpumc__add_worst(&v->not_finite, column, 0);
-    if (r.r_hat > 1.01) gpumc__add_worst(&v->r_hat, column, r.r_hat);
+    if (r.r_hat > v->most_r_hat) gpumc__add_worst(&v->r_hat, column, r.r_hat);
     if (ess < 100 * (double)v->sheet.n_chains) gpumc__add_worst(&v->ess, column, -floor(ess));
     if (!(v->divergent > 0) || block->is_output || constant || r.flags & GPUMC_FLAG_NAN) return;
     gpumc__fill_sheet(&v->sheet, gpumc_fit_series(v->fit, column));
@@ -17685,7 +17699,8 @@ static void gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     const double residual = v->residual / (v->draws * (double)(fit->n_free ? fit->n_free : 1));
     gpumc__worst r_hat = v->r_hat;
     char names[GPUMC__NAMES], number[GPUMC__CELL];
-    for (int k = 0; k < 3; k++) r_hat.top[k].value = fmax(r_hat.top[k].value, 1.0101); /* prints above 1.01 */
+    for (int k = 0; k < 3; k++)                                              /* prints above the limit */
+        r_hat.top[k].value = fmax(r_hat.top[k].value, v->most_r_hat + 1e-4);
 #define GPUMC__WARN(found, name, note, value, ...) \
     if (found) gpumc__warn(fit, GPUMC_W_##name, note, value, __VA_ARGS__)
     const int outside = 2 * v->beyond > v->divergent;
@@ -17708,9 +17723,10 @@ static void gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         "E-BFMI is below 0.3 in %.0f of %.0f chains (%.2f in chain %.0f): energies are explored slowly and "
         "tails may be missed; look for heavy tails or a funnel, and reparameterise", v->slow.count, chains,
         -v->slow.top->value, (double)v->slow.top->index + 1);
-    GPUMC__WARN(v->r_hat.count > 0, RHAT, 0, v->r_hat.top->value, "R-hat is above 1.01 for %.0f of %.0f "
+    GPUMC__WARN(v->r_hat.count > 0, RHAT, 0, v->r_hat.top->value, "R-hat is above %s for %.0f of %.0f "
         "quantities (%s): %s disagree; %s sums that the data do not identify, several modes, label "
-        "switching (GPUMC_ORDERED), covariates far from 0, priors", v->r_hat.count, n,
+        "switching (GPUMC_ORDERED), covariates far from 0, priors",
+        gpumc__fixed(v->most_r_hat, v->most_r_hat > 1.01 ? 3 : 2, number), v->r_hat.count, n,
         gpumc__name_worst(fit, &r_hat, 3, 4, names), chains > 1 ? "chains" : "the chain's halves",
         v->r_hat.top->value > 1.2 ? "suspect" : "run longer first, then suspect");
     GPUMC__WARN(v->ess.count > 0, ESS, 0, -v->ess.top->value, "ESS is below 100 a chain for %.0f of %.0f "
@@ -17759,6 +17775,7 @@ static void gpumc__collect_warnings(gpumc_fit *fit, int tails)
     gpumc__review v;
     memset(&v, 0, sizeof v);
     v.fit = fit;
+    v.most_r_hat = gpumc__most_r_hat(fit);
     if (!gpumc__open_series(&v.sheet, gpumc_fit_series(fit, 0), &fit->allocator)) {
         if (v.sheet.flags & GPUMC_FLAG_MEMORY) fit->status = GPUMC_ERROR_MEMORY;
         return;
@@ -24988,14 +25005,13 @@ static int gpumc__sample_finer(gpumc__run *r)
 }
 
 /* Whether draws fall short so little that up to four times as many do, at 32 gradients a draw at most, or 128
-   with moves along necks. In under 500 draws of many values some R-hat is above 1.01 by chance, always. */
+   with moves along necks. */
 static int gpumc__calls_for_more(const gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;
     const double made = (double)r->n_iterations[0] * (double)f->n_chains;
-    const size_t least = f->n_free > 16 ? 500 : 200;
     int falls_short = 0;
-    if (r->doubled == 2 || f->n_draws < least || f->options.sampler != GPUMC_SAMPLER_AUTO
+    if (r->doubled == 2 || f->n_draws < 200 || f->options.sampler != GPUMC_SAMPLER_AUTO
         || f->options.on_draw || r->n_iterations[0] > 1000000000
         || (double)f->sampling_gradients > (f->n_necks ? 128 : 32) * made) return 0;
     for (size_t i = 0; i < f->n_warnings; i++) {
