@@ -165,15 +165,16 @@
      If the draws of HMC or MAMS diverged, if they show that chains were held at a point, hardly entered a
      separate mode or mixed very slowly (R-hat 1.05 to 1.4 or ESS below 100; 500 draws or more), or if the
      density has mass far from all of them, NUTS draws all of them again, in shorter steps after divergences
-     and held chains, unless an on_draw or a stream has them. NUTS does so for its own draws if up to 3 % of
-     them diverged, and a second time at up to 0.5 %; where the density ends, both at up to 30 %. Draws that
-     fall just short (R-hat up to 1.05, ESS from 25 a chain, 200 draws or more, no other warning but of a
-     separate mode, up to 32 gradients a draw, 128 with moves as below) are continued to two or four times as
-     many; one in two or four is kept. Warnings are of these. All this lowers the error of single runs, but
-     runs that look well are kept, and HMC and MAMS seldom enter narrow regions: if the scale of data nears 0,
-     the lowest percents of its distribution may be missing, and with them a tenth of its sd; so may a
-     separate mode, or a long tail such as Student's of one among very many parameters. If that matters, ask
-     for NUTS, without the moves below, and a target_accept of 0.99.
+     and held chains, unless an on_draw or a stream has them. Where HMC moves as under a normal and was held,
+     it first draws again itself, in half steps. NUTS draws its own again if up to 3 % of them diverged, and a
+     second time at up to 0.5 %; where the density ends, both at up to 30 %; not where it just fails at single
+     points. Draws that fall just short (R-hat up to 1.05, ESS from 25 a chain, 200 draws or more, no other
+     warning but of a separate mode, up to 32 gradients a draw, 128 with moves as below) are continued to two
+     or four times as many; one in two or four is kept. Warnings are of these. All this lowers the error of
+     single runs, but runs that look well are kept, and HMC and MAMS seldom enter narrow regions: if the scale
+     of data nears 0, the lowest percents of its distribution may be missing, and with them a tenth of its sd;
+     so may a separate mode, or a long tail such as Student's of one among very many parameters. If that
+     matters, ask for NUTS, without the moves below, and a target_accept of 0.99.
      One such region is found and entered: the neck of a funnel, where a small scale leaves elements too
      little room for the step size, in hierarchies that are not declared, or latent values that noisy data
      inform. If warm-up meets one (fit.n_necks; the line about the sampler names the scale), every draw is
@@ -22379,13 +22380,14 @@ static void gpumc__rescale_learn(gpumc__run *r)
    iterations in a fixed order: draws do not depend on threads. Read first: gpumc__advance, gpumc__warm_up. */
 
 /* ---- drivers ----------------------------------------------------------------------------------- */
-/* Whether the density that fails at the point asked for does not next to it: a solver or a table that fails
-   at single points, which shorter steps meet more often, not a region that they get around. */
+/* Whether the density that has failed at the point that work holds does not next to it: a solver or a table
+   that fails at single points, which shorter steps meet more often, not a region that they get around. */
 static int gpumc__fails_alone(const gpumc__run *r, gpumc__chain *chain)
 {
+    const gpumc_draw_stats *t = &chain->nuts->stats;
     const size_t n = r->layout->n_natural;
     double *x = chain->work, *g = x + n;
-    gpumc__to_natural(r->layout, gpumc_nuts_ask(chain->nuts), x, x);
+    if (!t->divergent || gpumc__is_finite(t->max_energy_error)) return 0;
     for (size_t i = 0; i < n; i++) x[i] *= 1 - 1e-9;
     chain->gradients++;
     return gpumc__is_finite(gpumc__density(r->layout, r->adapt->guided, x, g) + gpumc__sum(g, n));
@@ -22398,10 +22400,9 @@ static int gpumc__chain_tell(const gpumc__run *r, gpumc__chain *chain, double lp
     const double *q = gpumc_nuts_ask(chain->nuts);
     double *work = chain->work;
     const int ends = lp == -GPUMC_INF && gpumc__to_natural(r->layout, q, work, work) == -GPUMC_INF;
-    const int fails = !ends && !r->warmup && !gpumc__is_finite(lp + gpumc__sum(g, r->layout->n_free));
-    chain->alone += fails && gpumc__fails_alone(r, chain);
     const int complete = gpumc_nuts_tell(chain->nuts, lp, g);
     if (ends) chain->nuts->stats.divergent = 0;
+    chain->alone += complete && !r->warmup && gpumc__fails_alone(r, chain);
     return complete;
 }
 
