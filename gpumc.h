@@ -9003,7 +9003,8 @@ GPUMC__PART(gpumc__probe_one, k, gpumc__probing, all)
     p.work = p.spare + n;
     const double size = gpumc__probe_aim(&p, gpumc__probe_which(k, n));
     all->distances[k] = gpumc__probe_distance(&p, size);
-    all->rough[k] = all->distances[k] >= 1e6 && gpumc__probe_is_rough(&p, size);
+    all->rough[k] = all->distances[k] >= 1e6 && !gpumc__is_requested(all->stop)
+        && gpumc__probe_is_rough(&p, size);
     all->slopes[k] = p.slope;
     all->seen[k] = p.seen;
 }

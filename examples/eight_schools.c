@@ -10,20 +10,20 @@
    Output: (times differ from run to run, last digits between compilers)
 
    eight_schools: 4 chains x 1000 draws after 180 of warm-up, 0.01 s
-   step size 2.04, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 5 %, variance to metric 1.16
+   step size 1.85, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 7 %, variance to metric 1.18
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.374      0.049      3.333     -1.173      4.408      9.850      4575      3434   1.002
-   tau           3.578      0.048      3.147      0.254      2.739      9.906      4421      3341   1.000
-   theta[1]      6.215      0.089      5.694     -1.320      5.593     16.461      4274      3382   1.001
-   theta[2]      4.881      0.077      4.834     -2.984      4.903     12.749      4141      3080   1.000
-   theta[3]      3.871      0.079      5.175     -4.943      4.122     11.887      4295      3451   1.000
-   theta[4]      4.754      0.073      4.783     -2.752      4.653     12.456      4343      3646   1.002
-   theta[5]      3.587      0.075      4.750     -4.861      3.884     10.822      4008      3283   1.000
-   theta[6]      4.048      0.074      4.864     -4.135      4.300     11.632      4371      3457   1.000
-   theta[7]      6.327      0.083      4.926     -0.929      5.886     15.316      3628      3329   1.002
-   theta[8]      4.799      0.080      5.206     -3.427      4.730     12.957      4277      3544   1.001
-   gradients=6453 divergences=0 warmup_s=0.0033 sampling_s=0.0030
+   mu            4.384      0.053      3.332     -1.175      4.431      9.883      4001      3175   1.001
+   tau           3.603      0.050      3.177      0.261      2.753     10.027      4003      3279   1.001
+   theta[1]      6.279      0.095      5.676     -1.212      5.624     16.691      3727      3189   1.001
+   theta[2]      4.899      0.080      4.850     -2.978      4.853     12.739      3836      2797   1.000
+   theta[3]      3.892      0.082      5.184     -4.957      4.155     11.849      3991      3301   1.000
+   theta[4]      4.771      0.079      4.828     -2.834      4.673     12.559      3785      3038   1.001
+   theta[5]      3.593      0.077      4.761     -4.928      3.876     10.800      3781      3063   1.000
+   theta[6]      4.074      0.078      4.863     -4.018      4.362     11.583      3962      3434   1.000
+   theta[7]      6.388      0.085      4.940     -0.887      5.955     15.283      3310      3238   1.002
+   theta[8]      4.796      0.084      5.216     -3.425      4.740     13.020      3926      3404   1.001
+   gradients=6512 divergences=0 warmup_s=0.0031 sampling_s=0.0024
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */
