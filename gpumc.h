@@ -2969,7 +2969,7 @@ GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **r
    Sampling runs: options, chains on threads, results. */
 typedef struct gpumc_progress {
     size_t chain, n_chains;           /* from 0 */
-    size_t iteration, total;          /* of this chain, with warm-up; goes back where NUTS draws again */
+    size_t iteration, total;          /* of this chain, with warm-up; goes back where it draws again */
     int warmup;                       /* 1 during warm-up */
     double step_size, mean_leapfrog;  /* mean: gradients per draw so far in this phase */
     size_t divergences;               /* after warm-up */

@@ -520,6 +520,28 @@ static void check_again(void)
     remove_files();
 }
 
+/* Student's tail, which HMC draws again in half steps: these are judged as such after a stop among them, too. */
+static double student_density(const double *x, double *g, void *data)
+{
+    double lp = gpumc_student_t_lpdf(x[0], 6, 0, 1, &g[0], NULL, NULL, NULL);
+    (void)data;
+    count_point(x[0]);
+    for (int i = 1; i < 20; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+    return lp;
+}
+static void check_half_steps(void)
+{
+    const gpumc_param twenty = { .name = "x", .size = 20 };
+    const gpumc_model m = { .params = &twenty, .n_params = 1, .log_density = student_density };
+    const gpumc_sample_options o = { .seed = 1, .num_samples = 500 };
+    gpumc_fit fit;
+    arm(0);
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && strstr(fit.sampler_reason, "in half steps"), "%s",
+          fit.sampler_reason);
+    gpumc_free(&fit);
+    check_pieces("half steps", &m, o, 2500, 1);
+}
+
 /* Stopped while NUTS draws again in shorter steps: resumed with the target_accept that was asked for, not with
    another. */
 static double walled_density(const double *x, double *g, void *data)
@@ -1214,6 +1236,7 @@ int main(void)
         check_unseen_by_trees();
         check_again();
     }
+    check_half_steps();
     check_raised_target();
     if (!getenv("QUICK")) check_twice_again();
     check_going_on();
