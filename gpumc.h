@@ -24969,11 +24969,32 @@ static void gpumc__leave_necks(gpumc__run *r)
     }
 }
 
+/* Seeks necks once more, at draws just made in place of those of warm-up, which may have shown none. */
+static void gpumc__seek_necks(gpumc__run *r)
+{
+    gpumc_adapt *a = r->adapt;
+    const size_t n = a->dim, n_draws = r->fit->n_draws;
+    size_t rows[GPUMC__RESCALE_DRAWS];
+    double *q = r->chains[0].nuts->scratch;
+    if (r->n_rescales > 0 || r->batch) return;
+    const size_t n_rows = gpumc__rescale_draws(a, rows);
+    for (size_t k = 0; k < n_rows; k++) {
+        const size_t draw = k * r->n_chains * n_draws / n_rows, c = draw / n_draws, row = rows[k];
+        if (!gpumc__free_of(r, gpumc__draw_at(r->fit, c, draw % n_draws), q)) continue;
+        memcpy(a->q + row * n, q, n * sizeof *q);
+        a->lp[row] = gpumc_model_eval(r->layout, q, a->g + row * n, r->chains[0].work);
+        a->owner[row] = (uint32_t)c;
+        r->chains[0].gradients++;
+    }
+    gpumc__rescale_learn(r);
+}
+
 /* NUTS draws all again from where chains are (finding NULL: goes on so). Returns 0 when stopped early. */
 static int gpumc__sample_again(gpumc__run *r, const char *finding)
 {
     gpumc_adapt *a = r->adapt;
     if (finding) {
+        gpumc__seek_necks(r);
         gpumc__leave_necks(r);
         gpumc__adapt_again(a, r->machines, GPUMC__AGAIN_WARMUP, finding);
         r->options->target_accept = a->options.target_accept;
@@ -24997,6 +25018,7 @@ static int gpumc__calls_for_halves(const gpumc__run *r, const char *finding)
 
 static int gpumc__sample_finer(gpumc__run *r)
 {
+    gpumc__seek_necks(r);
     for (size_t c = 0; c < r->n_chains; c++)
         gpumc_nuts_set_step_size(r->machines[c], 0.5 * r->machines[c]->step_size);
     snprintf(r->adapt->reason, sizeof r->adapt->reason, "HMC gave GPUMC_W_HELD, so again in half steps");
