@@ -864,8 +864,9 @@ static void check_held_at_mode(void)
         { .name = "start", .kind = GPUMC_POSITIVE, .size = 2 },
         { .name = "sigma", .kind = GPUMC_POSITIVE, .size = 2 } };
     const gpumc_model m = { .params = all, .n_params = 3, .log_density = prey };
+    const uint64_t seeds = getenv("QUICK") ? 2 : 60;
     int n_anew = 0, n_misfit = 0;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
         const gpumc_sample_options o = { .seed = seed };
         gpumc_fit fit;
         CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
@@ -875,8 +876,8 @@ static void check_held_at_mode(void)
         }
         gpumc_free(&fit);
     }
-    printf("hares: %d of 60 runs began anew, in %d the metric does not fit\n", n_anew, n_misfit);
-    CHECK(n_anew >= 10 && n_misfit <= 2, "%d anew, in %d the metric does not fit", n_anew, n_misfit);
+    printf("hares: %d of %d runs began anew, in %d the metric does not fit\n", n_anew, (int)seeds, n_misfit);
+    CHECK((seeds < 60 || n_anew >= 10) && n_misfit <= 2, "%d anew, in %d the metric does not fit", n_anew, n_misfit);
 }
 
 /* A Poisson regression on ages of 20 to 80, from starts at which rates are as large as e^160: no seed fails or has a
