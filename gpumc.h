@@ -2307,7 +2307,7 @@ typedef struct gpumc_gradient_report {
                                  theta[3], or "direction 2" */
     double analytic, numeric, relative_error;
     size_t n_checked, n_failed;
-    int rough;                /* 1: it agrees over longer steps: not it is wrong, the log density is rough */
+    int rough;                /* 1: over longer steps it agrees: the log density is rough, not it wrong */
 } gpumc_gradient_report;
 
 /* Checks the gradient at one point. The density is evaluated there again, in a run by all threads: another
@@ -15232,10 +15232,9 @@ static int gpumc__sharing_learn(gpumc_adapt *a, double *rows)
 }
 
 /* Links without messages: mean pulls and products become weights (notches) and anchors b / J, from far fewer
-   draws than variances need. J is the notch's, which makes elements right at the usual scale, or where there
-   is a noise what was found, which makes them right where that is least. Where all odds are within a factor
-   of two, elements get one weight, as then the vector loops apply; units make up for its difference to the
-   notch. */
+   draws than variances need. J is what was found, not the notch's: elements are then right where data know
+   them best, as where a noise is least. Where all odds are within a factor of two, elements get one weight,
+   as then the vector loops apply; units make up for its difference to the notch. */
 static void gpumc__centring_late(gpumc_adapt *a, gpumc__placed *p, double *weights, double *anchors)
 {
     const gpumc__link *k = &p->link;
@@ -15895,7 +15894,8 @@ static void gpumc__adapt_trees(gpumc_adapt *a, gpumc_nuts *const *chains)
 { gpumc__adapt_paths(a, chains, GPUMC_SAMPLER_NUTS, 0, 0, 0, a->tree_step, GPUMC_INF); }
 
 /* Between the first pooled metric and the final phase: changes from trees to the spring or back, by the
-   residual of the latest draws. eps: the step size in force. */
+   residual of the latest draws. Paths that diverged where gradients are off were on their way to the bulk, and
+   say nothing of walls in it. eps: the step size in force. */
 static void gpumc__adapt_try(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
     const double off = gpumc__fit_error(a);

@@ -785,8 +785,7 @@ static void test_correlated(void)
         const gpumc_sample_options o = { .num_warmup = 60, .num_samples = 200, .seed = seed };
         size_t n = 30;
         gpumc_fit fit = choice_of(chain_density, &n, o);
-        CHECK(fit.sampler == GPUMC_SAMPLER_HMC
-                  && fit.sampling_gradients < 1.5 * 800 * fit.options.thin,
+        CHECK(fit.sampler == GPUMC_SAMPLER_HMC && fit.sampling_gradients < 1.5 * 800 * fit.options.thin,
               "seed %d: sampler %d, %.0f gradients: %s", (int)seed, (int)fit.sampler,
               (double)fit.sampling_gradients, fit.sampler_reason);
         gpumc_free(&fit);
@@ -1350,8 +1349,9 @@ static void test_held(void)
            n_wrong, n_silent, n_held);
 }
 
-/* Twenty groups: where tau is low and sigma high, single steps of HMC on the spring make large errors, and chains
-   are held there in a third of the runs. HMC then draws again in half steps, NUTS hardly ever; log tau is right. */
+/* Twenty groups: where tau is low and sigma high, single steps of HMC on the spring make large errors, and in some
+   runs chains are held there. HMC then draws again in half steps, NUTS hardly ever. (That half steps are right:
+   check_student_tail in test_run.c.) */
 enum { FEW = 20, FEW_ROWS = 10 };
 typedef struct few { double mean[FEW], squares; } few;
 static double few_density(const double *x, double *g, void *data)
