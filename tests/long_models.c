@@ -6,14 +6,15 @@
    stopped and resumed, which must give the same draws. The rank of one true value of each block, and of the log
    density, must be uniform.
 
-   Ranks are pooled by the kind of the block, those of the log density by options as well. The spread is judged by
-   chi-square over ten bins, a shift by the mean rank; with 44 numbers the false-alarm rate of an arbitrary seed is
-   below 0.03. A likelihood that counts twice must be caught. Few runs may end in warnings. */
+   Ranks are pooled by the kind of the block, those of the log density by options as well; with 44 p-values the
+   false-alarm rate of an arbitrary seed is below 0.03. A likelihood that counts twice must be caught. Few runs may
+   end in warnings. */
 #include "../gpumc.h"
 #include "check.h"
+#include "ranks.h"
 #include "same.h"
 
-enum { N_MODELS = 400, N_BROKEN = 40, N_RANKED = 100, N_BINS = 10, MAX_BLOCKS = 60, MAX_VALUES = 600, MAX_SETS = 12,
+enum { N_MODELS = 400, N_BROKEN = 40, MAX_BLOCKS = 60, MAX_VALUES = 600, MAX_SETS = 12,
        MAX_ROWS = 120, MAX_TERMS = 3, MAX_K = 4, MAX_ELEMENTS = 40 };
 #define NONE SIZE_MAX
 #define CHECKPOINT "build/long_models.checkpoint"
@@ -546,7 +547,6 @@ static const char *const pool_names[N_POOLS] = {
     "real", "positive", "lower", "upper", "interval", "unit", "affine", "ordered", "positive ordered", "sum to zero",
     "simplex", "correlation", "population", "log density", "default options", "short runs", "sampler forced",
     "metric forced", "number of chains", "acceptance, step size", "differences, batch, guide", "start values" };
-typedef struct tally { double bins[N_POOLS][N_BINS], sum[N_POOLS], n[N_POOLS]; int n_runs, n_doubted; } tally;
 
 /* Options and interface, every second time at random; in_pool: what was changed. */
 static gpumc_sample_options any_options(model *s, gpumc_model *m, uint32_t seed, int *in_pool)
@@ -593,12 +593,6 @@ static void check_resumed(const gpumc_model *m, gpumc_sample_options o, const gp
     remove(CHECKPOINT), remove(CHECKPOINT ".old");
 }
 
-static void count_rank(tally *t, int k, double u)
-{
-    t->bins[k][(int)fmin(N_BINS * u, N_BINS - 1)]++;
-    t->sum[k] += u - 0.5;
-    t->n[k]++;
-}
 static void rank_all(model *s, const gpumc_fit *f, const double *truth, const int *in_pool, tally *t)
 {
     const double lp = value(truth, s);
@@ -607,15 +601,16 @@ static void rank_all(model *s, const gpumc_fit *f, const double *truth, const in
         const block *p = whole ? NULL : &s->blocks[b];
         const gpumc_kind kind = s->params[whole ? 0 : b].kind;
         const size_t i = whole ? 0 : p->at + (kind == GPUMC_CHOLESKY_CORR ? p->length : any(s, p->n));
-        double less = gpumc_rng_uniform(&s->rng);
+        const double jitter = gpumc_rng_uniform(&s->rng);
+        double less = 0;
         for (size_t k = 0; k < N_RANKED; k++) {
             const size_t c = k % f->n_chains, d = (2 * k + 1) * f->n_draws / N_RANKED / 2;
             const double *x = f->draws + (c * f->draw_capacity + d) * f->n_columns;
             less += whole ? value(x, s) < lp : x[i] < truth[i];
         }
-        if (!whole) count_rank(t, p->spreads ? (int)HIERARCHICAL : (int)kind, less / (N_RANKED + 1));
+        if (!whole) count_rank(t, p->spreads ? (int)HIERARCHICAL : (int)kind, less, jitter);
         for (int k = DENSITY; whole && k < N_POOLS; k++)
-            if (k == DENSITY || in_pool[k]) count_rank(t, k, less / (N_RANKED + 1));
+            if (k == DENSITY || in_pool[k]) count_rank(t, k, less, jitter);
     }
 }
 
@@ -649,23 +644,6 @@ static void run(model *s, uint32_t seed, double times, tally *t)
     gpumc_free(&f);
 }
 
-/* The smallest of the p-values of all pools, spread and shift. */
-static double judge(const tally *t, const char *what)
-{
-    double least = 1;
-    for (int k = 0; k < N_POOLS; k++) {
-        double chi = 0;
-        const double n = t->n[k], z = n > 0 ? t->sum[k] / sqrt(n / 12) : 0;
-        for (int b = 0; b < N_BINS && n > 0; b++) chi += pow(t->bins[k][b] - n / N_BINS, 2) / (n / N_BINS);
-        const double spread = exp(gpumc_chi_square_lccdf(chi, N_BINS - 1, NULL, NULL));
-        const double shift = 2 * exp(gpumc_std_normal_lccdf(fabs(z), NULL));
-        printf("%s: %-26s %5.0f ranks, p-values %.4f (spread) and %.4f (shift)\n", what, pool_names[k], n, spread,
-               shift);
-        if (n >= 20) least = fmin(least, fmin(spread, shift));
-    }
-    return least;
-}
-
 int main(void)
 {
     static model s;
@@ -675,7 +653,7 @@ int main(void)
     printf("%d of %d runs end in warnings\n", right.n_doubted, right.n_runs);
     CHECK(right.n_runs > N_MODELS / 2, "only %d runs", right.n_runs);
     CHECK(right.n_doubted < 0.12 * right.n_runs, "%d of %d runs end in warnings", right.n_doubted, right.n_runs);
-    CHECK(judge(&right, "right") > 5e-4, "ranks are not uniform");
-    CHECK(judge(&broken, "twice") < 5e-4, "a likelihood that counts twice is not caught");
+    CHECK(least_p(&right, pool_names, N_POOLS, "right") > 5e-4, "ranks are not uniform");
+    CHECK(least_p(&broken, pool_names, N_POOLS, "twice") < 5e-4, "a likelihood that counts twice is not caught");
     return check_end();
 }
