@@ -15894,8 +15894,8 @@ static void gpumc__adapt_trees(gpumc_adapt *a, gpumc_nuts *const *chains)
 { gpumc__adapt_paths(a, chains, GPUMC_SAMPLER_NUTS, 0, 0, 0, a->tree_step, GPUMC_INF); }
 
 /* Between the first pooled metric and the final phase: changes from trees to the spring or back, by the
-   residual of the latest draws. Paths that diverged where gradients are off were on their way to the bulk, and
-   say nothing of walls in it. eps: the step size in force. */
+   residual of the latest draws. Paths that diverged where gradients are off were on their way to the bulk: no
+   sign of a wall in it. eps: the step size in force. */
 static void gpumc__adapt_try(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
     const double off = gpumc__fit_error(a);
